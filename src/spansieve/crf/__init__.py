@@ -1,0 +1,37 @@
+"""The mathematics: scores in, distributions over segmentations out. Needs torch, NumPy and Numba, and knows no text."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spansieve.crf.candidates import Candidates as Candidates
+    from spansieve.crf.constraints import TagConstraints as TagConstraints
+    from spansieve.crf.distribution import Distribution as Distribution
+    from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov as FilteredSemiMarkov
+    from spansieve.crf.linear_chain import LinearChain as LinearChain
+    from spansieve.crf.overlaps import best_disjoint as best_disjoint
+    from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
+
+_HOMES = {
+    "Candidates": "candidates",
+    "Distribution": "distribution",
+    "FilteredSemiMarkov": "filtered_semi_markov",
+    "LinearChain": "linear_chain",
+    "SemiMarkov": "semi_markov",
+    "TagConstraints": "constraints",
+    "best_disjoint": "overlaps",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Members load when they are first asked for, so that the NumPy kernels come without torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,222 @@
+"""What the filter keeps: labelled spans, flat and ragged, and who may precede whom among them.
+
+Axes: B sentences, L tokens, K widths, Y labels, N candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spansieve.crf.checks import checked_lengths, checked_scores, to_device
+from spansieve.crf.structures import FlatSegments, check_segments, flat_segments, segments_by_sentence
+from spansieve.segments import Segment
+
+
+class Windows(NamedTuple):
+    """The window theorem's answer: candidate c may follow candidates first[c] … last[c] - 1, and the start where there
+    are none; the end of sentence b may follow end_first[b] … end_last[b] - 1."""
+
+    first: list[int]  # (N,)
+    last: list[int]  # (N,)
+    end_first: list[int]  # (B,)
+    end_last: list[int]  # (B,)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The nodes of the filtered graph of each sentence, sorted by (sentence, end, start, label).
+
+    Those of sentence b are `offsets[b] … offsets[b+1] - 1`. Edges follow from the positions and are never built:
+    c' → c when c' ends by the start of c and no candidate lies wholly between the two.
+    """
+
+    offsets: Tensor  # (B + 1,)
+    start: Tensor  # (N,)
+    end: Tensor  # (N,)
+    label: Tensor  # (N,): never 0, null
+    lengths: Tensor  # (B,)
+    num_tokens: int  # L: no sentence is longer
+    max_width: int  # K: no candidate is wider
+
+    @classmethod
+    def from_lists(cls, lists: Sequence[Sequence[Sequence[int]]], lengths: Tensor | Sequence[int]) -> Candidates:
+        """From one list of (start, end, label) per sentence, in any order."""
+        host = _host_lengths(lengths, len(lists))
+        segments = flat_segments(lists)
+        widest = int((segments.end - segments.start).max(initial=1))
+        check_segments(segments, host, widest, None)
+        order = np.lexsort((segments.label, segments.start, segments.end, segments.sentence))
+        columns = np.stack((segments.sentence, segments.end, segments.start, segments.label))[:, order]
+        is_repeat = (columns[:, 1:] == columns[:, :-1]).all(0)
+        if is_repeat.any():
+            b, end, start, label = columns[:, is_repeat.argmax()]
+            raise ValueError(f"candidate ({start}, {end}, {label}) of sentence {b} must be given once, got it twice")
+        start, end, label = (torch.from_numpy(array[order]) for array in segments[1:])
+        longest = int(host.max(initial=0))
+        return cls(torch.from_numpy(segments.offsets), start, end, label, torch.from_numpy(host), longest, widest)
+
+    @classmethod
+    def from_local_scores(cls, local_scores: Tensor, lengths: Tensor | Sequence[int]) -> Candidates:
+        """The paper's filter: each span whose best label is not null, with that label. Null wins a tie.
+
+        `local_scores[b, i, w, y]` is the local score of the segment that starts at i, has width w + 1 and label y.
+        """
+        return cls._filtered(local_scores, lengths, None, False)
+
+    @classmethod
+    def for_training(
+        cls,
+        local_scores: Tensor,
+        lengths: Tensor | Sequence[int],
+        gold: Sequence[Sequence[Segment]],
+        skip: bool = False,
+    ) -> Candidates:
+        """The filter with both training rules of the paper.
+
+        Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
+        (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
+        its gold label, beside the filter's label for the same span where that differs.
+        """
+        return cls._filtered(local_scores, lengths, gold, skip)
+
+    @classmethod
+    def _filtered(cls, local_scores, lengths, gold, skip) -> Candidates:
+        local_scores = checked_scores("local_scores", local_scores, 4).detach()
+        num_sentences, num_tokens, max_width, num_labels = local_scores.shape
+        lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores.device)
+        segments = None if gold is None else checked_gold(gold, lengths, max_width, num_labels)
+        if local_scores.device.type == "cpu":
+            from spansieve.crf.kernels import cpu_tensors
+
+            offsets, start, end, label = cpu_tensors.filter_spans(local_scores, lengths, segments, skip)
+        else:
+            offsets, start, end, label = candidates_of_mask(candidate_mask(local_scores, lengths, segments, skip))
+        return cls(offsets, start, end, label, lengths, num_tokens, max_width)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def num_sentences(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def sentence(self) -> Tensor:
+        """The sentence of each candidate, (N,)."""
+        return torch.repeat_interleave(self.offsets.diff(), output_size=len(self))
+
+    @property
+    def num_nodes(self) -> Tensor:
+        """|V| of each sentence, (B,)."""
+        return self.offsets.diff()
+
+    @cached_property
+    def num_edges(self) -> Tensor:
+        """|E| of each sentence, (B,), start and end edges left out: counted from the windows."""
+        windows = self.windows()
+        degree = torch.tensor(windows.last, device=self.start.device) - torch.tensor(
+            windows.first, device=self.start.device
+        )
+        return torch.zeros_like(self.lengths).index_add(0, self.sentence, degree.to(torch.int64))
+
+    def segments(self) -> list[tuple[Segment, ...]]:
+        """The candidates of each sentence."""
+        return segments_by_sentence(self.sentence, self.start, self.end, self.label, self.num_sentences)
+
+    def windows(self, skip: bool = False) -> Windows:
+        """Who may precede whom. With `skip`, all that end before."""
+        offsets, start, end, lengths = (x.cpu().numpy() for x in (self.offsets, self.start, self.end, self.lengths))
+        sentence, base = self.sentence.cpu().numpy(), offsets[:-1]
+        over = np.zeros((self.num_sentences, self.num_tokens + 1), np.int64)
+        np.add.at(over, (sentence, end), 1)
+        over = over.cumsum(1)  # how many candidates of sentence b have end <= i
+        latest = np.full_like(over, -1)
+        np.maximum.at(latest, (sentence, end), start)
+        latest = np.maximum.accumulate(latest, axis=1)  # M(i): the latest start among those
+        low = np.where(latest < 0, 0, np.take_along_axis(over, np.maximum(latest, 0), axis=1))
+        low = np.zeros_like(over) if skip else low
+        all_sentences = np.arange(self.num_sentences)
+        return Windows(
+            (base[sentence] + low[sentence, start]).tolist(),
+            (base[sentence] + over[sentence, start]).tolist(),
+            (base + low[all_sentences, lengths]).tolist(),
+            (base + over[all_sentences, lengths]).tolist(),
+        )
+
+    def edges(self, sentence: int, skip: bool = False) -> list[tuple[Segment | None, Segment | None]]:
+        """The edges of one sentence's graph, to look at; None is the start on the left and the end on the right."""
+        windows = self.windows(skip)
+        low, high = int(self.offsets[sentence]), int(self.offsets[sentence + 1])
+        node = dict(zip(range(low, high), self.segments()[sentence]))
+        edges: list[tuple[Segment | None, Segment | None]] = []
+        for c in range(low, high):
+            edges += [(node[p], node[c]) for p in range(windows.first[c], windows.last[c])]
+            edges += [(None, node[c])] if skip or windows.first[c] == windows.last[c] else []
+        ending = range(windows.end_first[sentence], windows.end_last[sentence])
+        edges += [(node[p], None) for p in ending]
+        edges += [(None, None)] if skip or not ending else []
+        return edges
+
+
+def checked_gold(gold, lengths: Tensor, max_width: int, num_labels: int) -> FlatSegments:
+    if len(gold) != len(lengths):
+        raise ValueError(f"gold must be one sequence of segments per sentence, {len(lengths)}, got {len(gold)}")
+    segments = flat_segments(gold)
+    if lengths.device.type == "cpu":
+        check_segments(segments, lengths.numpy(), max_width, num_labels)
+    else:  # the lengths are not looked at: that would make the host wait
+        check_segments(segments, np.full(len(lengths), np.iinfo(np.int64).max), max_width, num_labels)
+    return segments
+
+
+def candidate_mask(local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, skip: bool) -> Tensor:
+    """The filter as a mask (B, L, K, Y), in tensor operations that never make the host wait."""
+    num_sentences, num_tokens, max_width, _ = local_scores.shape
+    device = local_scores.device
+    start = torch.arange(num_tokens, device=device)[:, None]
+    end = start + torch.arange(1, max_width + 1, device=device)  # (L, K)
+    label = local_scores.argmax(-1, keepdim=True)  # (B, L, K, 1)
+    is_kept = (label[..., 0] > 0) & (end <= lengths[:, None, None])  # (B, L, K)
+    if gold is not None and not skip:
+        sentence, first, last = (to_device(torch.from_numpy(x), device) for x in (gold.sentence, gold.start, gold.end))
+        change = torch.zeros(num_sentences, num_tokens + 1, dtype=torch.int64, device=device)
+        one = torch.ones_like(first)
+        change.index_put_((sentence, first), one, accumulate=True).index_put_((sentence, last), -one, accumulate=True)
+        covered = (change.cumsum(1) > 0).cumsum(1)  # (B, L + 1): how many of the tokens up to i lie in gold
+        covered = torch.nn.functional.pad(covered, (1, 0))
+        is_kept = is_kept & (covered[:, end.clamp(max=num_tokens)] > covered[:, start])
+    mask = torch.zeros(local_scores.shape, dtype=torch.bool, device=device)
+    mask.scatter_(-1, label, is_kept[..., None])
+    if gold is not None:
+        mask.view(-1).index_fill_(0, to_device(torch.from_numpy(dense_index(gold, mask.shape)), device), True)
+    return mask
+
+
+def dense_index(segments: FlatSegments, shape: Sequence[int]) -> np.ndarray:
+    """Where the segments stand in a flattened (B, L, K, Y)."""
+    _, num_tokens, max_width, num_labels = shape
+    span = (segments.sentence * num_tokens + segments.start) * max_width + segments.end - segments.start - 1
+    return span * num_labels + segments.label
+
+
+def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Offsets, start, end and label of the true entries, in order. The host waits: their number is data."""
+    sentence, start, width, label = mask.nonzero(as_tuple=True)
+    end = start + width + 1
+    num_sentences, num_tokens, _, num_labels = mask.shape
+    key = ((sentence * (num_tokens + 1) + end) * (num_tokens + 1) + start) * num_labels + label
+    order = key.argsort()
+    counts = torch.bincount(sentence, minlength=num_sentences)
+    offsets = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+    return offsets, start[order], end[order], label[order]
+
+
+def _host_lengths(lengths: Tensor | Sequence[int], num_sentences: int) -> np.ndarray:
+    return checked_lengths(lengths, num_sentences, np.iinfo(np.int64).max, torch.device("cpu")).numpy()

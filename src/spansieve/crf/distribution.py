@@ -1,0 +1,262 @@
+"""What every distribution over structures can be asked, written once.
+
+A new distribution says how its structures are summed (`_total`: one recursion, for any semiring), how one is taken
+apart (`_parts`) and how it is put together (`_structures`). Everything else follows. A compiled kernel may answer
+`_sums` and `_best` faster; it must give the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels.semirings import KBest, LogSum, Max, Sample, Semiring
+
+
+class Parts(NamedTuple):
+    """Structures taken apart: which scores and which transitions they add up, all sentences in one list."""
+
+    part: Tensor  # positions in the flattened scores
+    sentence: Tensor  # the sentence of each
+    pair: Tensor  # positions in the flattened transition
+    pair_sentence: Tensor
+
+
+class Distribution(ABC):
+    """P(structure) = exp(score(structure) - log_partition), for each of B sentences by itself.
+
+    Numbers are tensors with a leading B, never reduced; structures are Python values, one per sentence. Gradients reach
+    the scores and the transition, which half precision enters as float32.
+    """
+
+    def __init__(self, scores: Tensor, transition: Tensor, num_sentences: int) -> None:
+        self.scores = scores
+        self.transition = transition
+        self.num_sentences = num_sentences
+
+    # ---- What a distribution must say
+
+    @abstractmethod
+    def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
+        """⊕ over all structures, (W, B), from scores (W, …) and transition (W, B, Y, Y)."""
+
+    @abstractmethod
+    def _parts(self, structures: Sequence[Any]) -> Parts:
+        """The structures taken apart. Raises ValueError, naming the part, where one has no place in the model."""
+
+    @abstractmethod
+    def _structures(self, is_part: Tensor) -> list[Any]:
+        """The structures put together from a mask like the scores, one per sentence."""
+
+    def _spread(self, values: Tensor) -> Tensor:
+        """One number per sentence, (B,), shaped to multiply the scores."""
+        return values.view(-1, *(1,) * (self.scores.ndim - 1))
+
+    def _part_sums(self, values: Tensor) -> Tensor:
+        """Numbers shaped like the scores, added up by sentence: (B,)."""
+        return values.flatten(1).sum(1)
+
+    # ---- What a kernel may answer faster
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        with torch.set_grad_enabled(with_marginals):
+            scores, transition = self._leaves(LogSum(), scores, transition)
+            total = self._total(LogSum(), scores, transition)
+            if not with_marginals:
+                return Sums(total[0], None, None)
+            marginals, counts = _gradients(total.sum(), (scores, transition))
+        return Sums(total[0].detach(), marginals[0], counts[0])
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        """The highest score, (B,), and the structures that have it."""
+        with torch.enable_grad():
+            scores, transition = self._leaves(Max(), self.scores, self.transition)
+            total = self._total(Max(), scores, transition)
+            (is_part,) = _gradients(total.sum(), (scores,))
+        return total[0].detach(), self._structures(is_part[0] > 0)
+
+    def _leaves(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
+        """Copies for a recursion, one per way, and of the transition one per sentence, to take gradients by."""
+        scores = scores.detach().expand(semiring.ways, *scores.shape).clone()
+        transition = transition.detach().expand(semiring.ways, self.num_sentences, *transition.shape).clone()
+        is_tracked = torch.is_grad_enabled()
+        return scores.requires_grad_(is_tracked), transition.requires_grad_(is_tracked)
+
+    # ---- What can be asked
+
+    @cached_property
+    def log_partition(self) -> Tensor:
+        """log Z of each sentence, (B,)."""
+        if self._is_tracked:
+            return self._tracked_sums.log_partition
+        return self._sums(self.scores, self.transition, False).log_partition
+
+    @property
+    def marginals(self) -> Tensor:
+        """Like the scores: P(this part is in the structure). Differentiable."""
+        return self._all_sums.marginals
+
+    @property
+    def transition_counts(self) -> Tensor:
+        """How often label y' is expected to be followed by y, (B, Y, Y). Differentiable."""
+        return self._all_sums.transition_counts
+
+    def entropy(self) -> Tensor:
+        """In nats, (B,): log Z less the expected score. Differentiable. 0 where nothing is possible."""
+        sums = self._all_sums
+        expected = self._part_sums(_product(sums.marginals, self.scores))
+        expected = expected + _product(sums.transition_counts, self.transition).flatten(1).sum(1)
+        is_possible = sums.log_partition > -torch.inf
+        return torch.where(is_possible, sums.log_partition, torch.zeros_like(expected)) - expected
+
+    def score(self, structures: Sequence[Any]) -> Tensor:
+        """The unnormalised log-probability of one structure per sentence, (B,)."""
+        if len(structures) != self.num_sentences:
+            raise ValueError(f"structures must be one per sentence, {self.num_sentences}, got {len(structures)}")
+        parts = self._parts(structures)
+        part_scores = self.scores.flatten()[parts.part]
+        pair_scores = self.transition.flatten()[parts.pair]
+        if part_scores.device.type == "cpu":
+            self._check_possible(parts, part_scores, pair_scores)
+        zeros = self.scores.new_zeros(self.num_sentences)
+        return zeros.index_add(0, parts.sentence, part_scores).index_add(0, parts.pair_sentence, pair_scores)
+
+    def log_prob(self, structures: Sequence[Any]) -> Tensor:
+        """log P(structure) of one structure per sentence, (B,); never above 0. Raises for one outside the support."""
+        return self.score(structures) - self.log_partition
+
+    @property
+    def max_score(self) -> Tensor:
+        """The score of the mode, (B,); no gradient: `score(mode)` has one."""
+        return self._best_found[0]
+
+    @property
+    def mode(self) -> list[Any]:
+        """The most probable structure of each sentence. Of equals, that which comes first in the order of `_total`."""
+        max_score, structures = self._best_found
+        impossible = (max_score == -torch.inf).nonzero()
+        if len(impossible):
+            raise ValueError(f"sentence {int(impossible[0])} has no possible structure: every one has a score of -inf")
+        return structures
+
+    def top_k(self, k: int) -> list[list[tuple[Any, float]]]:
+        """The k best structures of each sentence with their scores, best first; fewer where there are fewer."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        with torch.enable_grad():
+            scores, transition = self._leaves(KBest(k), self.scores, self.transition)
+            total = self._total(KBest(k), scores, transition)
+            found = []
+            for rank in range(k):
+                (is_part,) = _gradients(total[rank].sum(), (scores,), retain_graph=rank < k - 1)
+                found.append(self._structures(is_part.sum(0) > 0))
+        values = total.detach().T.tolist()
+        return [
+            [(found[rank][b], value) for rank, value in enumerate(values[b]) if value > -torch.inf]
+            for b in range(self.num_sentences)
+        ]
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> list[list[Any]]:
+        """n independent structures of each sentence, drawn with their probabilities."""
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+        semiring = Sample(n, generator)
+        with torch.enable_grad():
+            scores, transition = self._leaves(semiring, self.scores, self.transition)
+            total = self._total(semiring, scores, transition)
+            (is_part,) = _gradients(total.sum(), (scores,))
+        draws = [self._structures(is_part[way] > 0) for way in range(n)]
+        return [list(drawn) for drawn in zip(*draws)]
+
+    # ---- How
+
+    @property
+    def _is_tracked(self) -> bool:
+        return torch.is_grad_enabled() and (self.scores.requires_grad or self.transition.requires_grad)
+
+    @cached_property
+    def _tracked_sums(self) -> Sums:
+        # A copy without what is cached here: the graph would otherwise hold the distribution that holds the graph.
+        return Sums(*_Sums.apply(copy.copy(self), self.scores, self.transition))
+
+    @cached_property
+    def _untracked_sums(self) -> Sums:
+        return self._sums(self.scores, self.transition, True)
+
+    @property
+    def _all_sums(self) -> Sums:
+        return self._tracked_sums if self._is_tracked else self._untracked_sums
+
+    @cached_property
+    def _best_found(self) -> tuple[Tensor, list[Any]]:
+        return self._best()
+
+    def _check_possible(self, parts: Parts, part_scores: Tensor, pair_scores: Tensor) -> None:
+        for sentence, scores, name in (
+            (parts.sentence, part_scores, "part"),
+            (parts.pair_sentence, pair_scores, "transition"),
+        ):
+            impossible = (scores == -torch.inf).nonzero()
+            if len(impossible):
+                b = int(sentence[impossible[0, 0]])
+                raise ValueError(f"structure {b} is outside the support: a {name} of it has a score of -inf")
+
+
+class _Sums(torch.autograd.Function):
+    """log Z and its gradient, the marginals, in one sweep; the gradient of those by the reference recursion."""
+
+    @staticmethod
+    def forward(ctx, distribution, scores, transition):
+        sums = distribution._sums(scores.detach(), transition.detach(), True)
+        ctx.distribution = distribution
+        ctx.save_for_backward(scores, transition, *sums[1:])
+        ctx.set_materialize_grads(False)
+        return tuple(sums)
+
+    @staticmethod
+    def backward(ctx, to_log_partition, to_marginals, to_counts):
+        scores, transition, marginals, counts = ctx.saved_tensors
+        distribution = ctx.distribution
+        to_scores, to_transition = None, None
+        if to_log_partition is not None:
+            if torch.is_grad_enabled():
+                _, marginals, counts = _Sums.apply(distribution, scores, transition)
+            to_scores = distribution._spread(to_log_partition) * marginals
+            to_transition = torch.einsum("b,bij->ij", to_log_partition, counts)
+        if to_marginals is not None or to_counts is not None:
+            second = _second_order(distribution, scores, transition, to_marginals, to_counts)
+            to_scores = second[0] if to_scores is None else to_scores + second[0]
+            to_transition = second[1] if to_transition is None else to_transition + second[1]
+        return None, to_scores, to_transition
+
+
+@torch.enable_grad()
+def _second_order(distribution, scores, transition, to_marginals, to_counts):
+    """The product of the Hessian of log Z with a vector."""
+    leaves = distribution._leaves(LogSum(), scores, transition)
+    total = distribution._total(LogSum(), *leaves).sum()
+    first = _gradients(total, leaves, create_graph=True)
+    dot = sum((f[0] * to).sum() for f, to in zip(first, (to_marginals, to_counts)) if to is not None)
+    to_scores, to_transition = _gradients(dot, leaves)
+    return to_scores[0], to_transition[0].sum(0)
+
+
+def _gradients(value: Tensor, leaves: Sequence[Tensor], **options) -> tuple[Tensor, ...]:
+    """torch.autograd.grad, with zeros for what the value does not depend on."""
+    if not value.requires_grad:
+        return tuple(torch.zeros_like(leaf) for leaf in leaves)
+    found = torch.autograd.grad(value, leaves, allow_unused=True, **options)
+    return tuple(torch.zeros_like(leaf) if f is None else f for f, leaf in zip(found, leaves))
+
+
+def _product(probability: Tensor, score: Tensor) -> Tensor:
+    """probability · score, and 0 for what is impossible."""
+    is_possible = score > -torch.inf
+    return probability * torch.where(is_possible, score, torch.zeros_like(score))

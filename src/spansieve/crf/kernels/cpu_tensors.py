@@ -1,0 +1,76 @@
+"""The compiled CPU kernels for tensors: the same memory, seen by NumPy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from spansieve.crf.candidates import Candidates
+from spansieve.crf.kernels import Sums, cpu, cpu_filter, cpu_filtered
+from spansieve.crf.structures import FlatSegments
+
+
+def linear_chain_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
+    return _sums(
+        cpu.linear_chain_sums(*_arrays(scores, transition, lengths), with_marginals=with_marginals, threads=_threads())
+    )
+
+
+def linear_chain_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+    return _tensors(cpu.linear_chain_best(*_arrays(scores, transition, lengths), threads=_threads()))
+
+
+def semi_markov_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
+    return _sums(
+        cpu.semi_markov_sums(*_arrays(scores, transition, lengths), with_marginals=with_marginals, threads=_threads())
+    )
+
+
+def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+    return _tensors(cpu.semi_markov_best(*_arrays(scores, transition, lengths), threads=_threads()))
+
+
+def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool, with_marginals: bool) -> Sums:
+    arrays = _flat(candidates, scores, transition)
+    return _sums(cpu_filtered.filtered_sums(*arrays, skip=skip, with_marginals=with_marginals, threads=_threads()))
+
+
+def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool) -> tuple[Tensor, ...]:
+    """The best score (B,) and whether the best path takes each candidate (N,)."""
+    return _tensors(cpu_filtered.filtered_best(*_flat(candidates, scores, transition), skip=skip, threads=_threads()))
+
+
+def filter_spans(
+    local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, keep_all: bool
+) -> tuple[Tensor, ...]:
+    """Offsets, start, end and label of the candidates."""
+    return _tensors(
+        cpu_filter.filter_spans(*_arrays(local_scores, lengths), gold=gold, keep_all=keep_all, threads=_threads())[:4]
+    )
+
+
+def segments_from_scores(local_scores, global_scores, transition, lengths, skip: bool) -> tuple[Tensor, ...]:
+    """Offsets, start, end and label of the candidates, which of them the best path takes, and its score."""
+    arrays = _arrays(local_scores, global_scores, transition, lengths)
+    return _tensors(cpu_filter.segments_from_scores(*arrays, skip=skip, threads=_threads()))
+
+
+def _flat(candidates: Candidates, scores: Tensor, transition: Tensor):
+    nodes = (candidates.offsets, candidates.start, candidates.end, candidates.label)
+    return _arrays(*nodes, scores, transition, candidates.lengths)
+
+
+def _arrays(*tensors):
+    return tuple(tensor.detach().contiguous().numpy() for tensor in tensors)
+
+
+def _tensors(arrays):
+    return tuple(torch.from_numpy(array) for array in arrays)
+
+
+def _sums(sums: Sums) -> Sums:
+    return Sums(*(None if array is None else torch.from_numpy(array) for array in sums))
+
+
+def _threads() -> int:
+    return torch.get_num_threads()

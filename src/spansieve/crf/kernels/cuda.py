@@ -1,0 +1,389 @@
+"""The GPU backend, in Triton: one program per sentence and direction, one launch per sweep, no host synchronisation.
+
+Axes: B sentences, L tokens, K widths, Y labels. `scores[b, i, w, y]` is the segment that starts at i, has width w + 1
+and label y. ⊕ is log Σ exp, or for the semi-Markov model max, under one flag. A sweep goes over end positions
+e = 1 … length and keeps what it needs of the past K positions in registers, as a ring whose row `p mod K` belongs to
+position p.
+
+Semi-Markov, O(K·Y + Y²) per position (a linear chain is its case K = 1):
+    arriving[e, y] = ⊕_w entering[e-w-1, y] + scores[e-w-1, w, y]          segments that end at e
+    entering[e, y] = ⊕_y' arriving[e, y'] + transition[y', y]              what may precede a segment that starts at e
+    entering[0, y] = 0;  log Z = ⊕_y arriving[length, y]
+
+Filtered, O(K·Y + Y²) per position, by the window theorem, with M(e) the latest start of a candidate that is over by e:
+    arriving[e, y] = the same ⊕ over candidates only
+    window[e, y]   = ⊕_{M(e) < e' <= e} arriving[e', y]                    a prefix, every e' <= e, with skipping
+    entering[e, y] = ⊕_y' window[e, y'] + transition[y', y], and 0 where nothing has ended; 0 ⊕ that with skipping
+
+Read from the right, a sentence with its transitions transposed obeys the same recursions, so the backward sweep is the
+forward one in direction 1, with position p read as length - p. Neither waits for the other: one launch runs both, and
+everything else is parallel over positions. With `entering` and `arriving` of both directions (0 and 1):
+    marginal(i, w, y)    = exp(entering0[i, y] + scores[i, w, y] + entering1[i+w+1, y] - log Z)
+    transition count     = Σ_i exp(window0[i, y'] + transition[y', y] + arriving1[i, y] - log Z)
+
+Sums are kept in float64: log Z grows with the sentence, and a float32 difference of such numbers would spoil the
+marginals. Their exp and log run in the scores' precision, on differences from a maximum. Maxima stay in the scores'
+own type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from spansieve.crf.candidates import Candidates
+from spansieve.crf.kernels import Sums
+
+_COLUMNS = ("offsets", "start", "end", "label", "lengths")
+_IMPOSSIBLE = tl.constexpr(float("-inf"))
+# With no promise of alignment a thread takes one label and not four, and ⊕ over widths or previous labels stays in it.
+_UNALIGNED = ["scores", "transition", "is_candidate"]
+_POSITIONS = 32  # positions that a program of the transition counts takes at once
+
+
+@triton.jit
+def _exp_relative(values, peak, PRECISION: tl.constexpr):
+    """exp(values - peak); a peak of -inf is taken as 0, since -inf minus -inf is no number."""
+    return tl.exp((values - tl.where(peak == _IMPOSSIBLE, 0.0, peak)).to(PRECISION))
+
+
+@triton.jit
+def _plus(values, PRECISION: tl.constexpr, TAKE_MAX: tl.constexpr):
+    """⊕ along the first axis; -inf where every part is impossible."""
+    result = tl.max(values, 0)
+    if not TAKE_MAX:
+        # The part at the peak contributes 1, so the logarithm is at least 0 and a peak of -inf stays -inf.
+        total = tl.sum(_exp_relative(values, tl.expand_dims(result, 0), PRECISION), 0)
+        result += tl.log(tl.maximum(total, 1.0))
+    return result
+
+
+@triton.jit
+def _plus_pair(left, right, PRECISION: tl.constexpr):
+    """log(exp(left) + exp(right)), elementwise."""
+    peak = tl.maximum(left, right)
+    total = _exp_relative(left, peak, PRECISION) + _exp_relative(right, peak, PRECISION)
+    return peak + tl.log(tl.maximum(total, 1.0))
+
+
+@triton.jit
+def _start_of_row(end, row, K: tl.constexpr):
+    """The start in end - K … end - 1 that a ring keeps in this row; negative when there is none."""
+    return end - 1 - (end - 1 + K - row) % K
+
+
+@triton.jit
+def _ending_at(end, length, direction, row, label, K: tl.constexpr, Y: tl.constexpr):
+    """Where the scores of the segments that end at `end` lie, a row for each start, and which of them exist."""
+    start = _start_of_row(end, row, K)
+    first = tl.where(direction == 0, start, length - end)
+    offset = (first * K + (end - start - 1))[:, None] * Y + label[None, :]
+    # Triton's interpreter cannot join a scalar comparison to a mask with &, so `end <= length` acts through the start.
+    exists = (row < K) & (tl.where(end <= length, start, -1) >= 0)
+    return offset, exists[:, None] & (label < Y)[None, :]
+
+
+@triton.jit
+def _load_transition(transition, direction, label, Y: tl.constexpr):
+    """The transition (previous, next) as the direction reads it, -inf beyond Y."""
+    is_label = (label < Y)[:, None] & (label < Y)[None, :]
+    link = tl.load(transition + label[:, None] * Y + label[None, :], mask=is_label, other=_IMPOSSIBLE)
+    return tl.where(direction == 0, link, tl.trans(link))
+
+
+@triton.jit
+def _store_at(position, tensor, values, sentence, direction, length, label, L, Y: tl.constexpr):
+    """Stores (Y,) values in a tensor (2, B, L + 1, Y), where the caller wants one, at a position of the sweep."""
+    if tensor is not None:
+        place = tl.where(direction == 0, position, length - position)
+        batch = direction * tl.num_programs(0) + sentence
+        tl.store(tensor + (batch * (L + 1) + place) * Y + label, values, mask=label < Y)
+
+
+@triton.jit(do_not_specialize=["L"], do_not_specialize_on_alignment=_UNALIGNED)
+def _semi_markov_sweep(
+    scores, transition, lengths, total, entering, arriving, L,
+    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, TAKE_MAX: tl.constexpr,
+):  # fmt: skip
+    """The semi-Markov recursion over one sentence in one direction."""
+    sentence, direction = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    KEPT: tl.constexpr = total.dtype.element_ty
+    PRECISION: tl.constexpr = scores.dtype.element_ty
+    row, label = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    length = tl.load(lengths + sentence).to(tl.int32)
+    scores += sentence * L * K * Y
+    link = _load_transition(transition, direction, label, Y).to(KEPT)  # (Y, Y)
+
+    arrive = tl.full([COLUMNS], _IMPOSSIBLE, KEPT)
+    enter = tl.zeros([COLUMNS], KEPT)
+    ring = tl.zeros([ROWS, COLUMNS], KEPT)  # `entering`; rows before the sentence are met by no existing segment
+    _store_at(0, entering, enter, sentence, direction, length, label, L, Y)
+    offset, exists = _ending_at(1, length, direction, row, label, K, Y)
+    ending = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)  # (K, Y)
+    for end in range(1, length + 1):
+        # The next scores are asked for before this position's arithmetic, which hides the wait for them.
+        offset, exists = _ending_at(end + 1, length, direction, row, label, K, Y)
+        ending_next = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)
+        arrive = _plus(ring + ending, PRECISION, TAKE_MAX)
+        enter = _plus(arrive[:, None] + link, PRECISION, TAKE_MAX)
+        ring = tl.where((row == end % K)[:, None], enter[None, :], ring)
+        ending = ending_next
+        _store_at(end, entering, enter, sentence, direction, length, label, L, Y)
+        _store_at(end, arriving, arrive, sentence, direction, length, label, L, Y)
+    result = tl.where(length == 0, 0.0, _plus(arrive, PRECISION, TAKE_MAX))
+    tl.store(total + sentence, result, mask=direction == 0)
+
+
+@triton.jit(do_not_specialize=["L"], do_not_specialize_on_alignment=_UNALIGNED)
+def _filtered_sweep(
+    is_candidate, scores, transition, lengths, total, entering, arriving, L,
+    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    SKIP: tl.constexpr,
+):  # fmt: skip
+    """The filtered recursion over one sentence in one direction, for sums."""
+    sentence, direction = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    KEPT: tl.constexpr = total.dtype.element_ty
+    PRECISION: tl.constexpr = scores.dtype.element_ty
+    row, label = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    length = tl.load(lengths + sentence).to(tl.int32)
+    scores += sentence * L * K * Y
+    is_candidate += sentence * L * K * Y
+    link = _load_transition(transition, direction, label, Y).to(KEPT)  # (Y, Y)
+
+    latest = tl.full([], -1, tl.int32)  # M(e); -1 while no candidate has ended
+    window = tl.full([COLUMNS], _IMPOSSIBLE, KEPT)
+    enter = tl.zeros([COLUMNS], KEPT)
+    entered = tl.zeros([ROWS, COLUMNS], KEPT)  # ring of `entering`
+    arrived = tl.full([ROWS, COLUMNS], _IMPOSSIBLE, KEPT)  # ring of `arriving`, for the latest end of each row
+    arrived_at = tl.full([ROWS], -1, tl.int32)  # which end that is
+    _store_at(0, entering, enter, sentence, direction, length, label, L, Y)
+    offset, exists = _ending_at(1, length, direction, row, label, K, Y)
+    ending = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)  # (K, Y)
+    is_kept = tl.load(is_candidate + offset, mask=exists, other=0)
+    for end in range(1, length + 1):
+        offset, exists = _ending_at(end + 1, length, direction, row, label, K, Y)
+        ending_next = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)
+        is_kept_next = tl.load(is_candidate + offset, mask=exists, other=0)
+        arrive = _plus(tl.where(is_kept != 0, entered + ending, _IMPOSSIBLE), PRECISION, False)
+        if SKIP:
+            window = _plus_pair(window, arrive, PRECISION)
+            enter = _plus(window[:, None] + link, PRECISION, False)
+            enter = _plus_pair(enter, tl.zeros([COLUMNS], KEPT), PRECISION)
+        else:
+            # A candidate blocks and precedes by being kept, whatever its score.
+            start = tl.where(is_kept != 0, _start_of_row(end, row, K)[:, None], -1)
+            latest_here = tl.max(tl.max(start, 0), 0)
+            latest = tl.maximum(latest, latest_here)
+            # Where a candidate ends at `end`, M(end) >= end - K: the end that held the row has left the window.
+            is_new = row == tl.where(latest_here >= 0, end % K, -1)
+            arrived = tl.where(is_new[:, None], arrive[None, :], arrived)
+            arrived_at = tl.where(is_new, end, arrived_at)
+            window = _plus(tl.where((arrived_at > latest)[:, None], arrived, _IMPOSSIBLE), PRECISION, False)
+            enter = tl.where(latest < 0, 0.0, _plus(window[:, None] + link, PRECISION, False))
+        entered = tl.where((row == end % K)[:, None], enter[None, :], entered)
+        ending, is_kept = ending_next, is_kept_next
+        _store_at(end, entering, enter, sentence, direction, length, label, L, Y)
+        # The transition counts join all that may precede a position to what starts right there.
+        joined = tl.where(direction == 0, window, arrive)
+        _store_at(end, arriving, joined, sentence, direction, length, label, L, Y)
+    result = _plus(window, PRECISION, False)
+    if SKIP:
+        result = _plus_pair(result, tl.zeros([], KEPT), PRECISION)
+    else:
+        result = tl.where(latest < 0, 0.0, result)
+    tl.store(total + sentence, result, mask=direction == 0)
+
+
+@triton.jit(do_not_specialize=["L"])
+def _segment_marginals(
+    is_candidate, scores, lengths, total, entering, marginals, L,
+    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The marginals of the segments that start at one position of one sentence."""
+    sentence, start = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    row, label = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    length = tl.load(lengths + sentence).to(tl.int32)
+    end = start + row + 1
+    offset = ((sentence * L + start) * K + row) * Y + label  # (K, Y)
+    is_stored = (row < K) & (label < Y)
+    exists = is_stored & (end <= length)
+    if is_candidate is not None:
+        exists = exists & (tl.load(is_candidate + offset, mask=exists, other=0) != 0)
+    score = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)
+    before = tl.load(entering + (sentence * (L + 1) + start) * Y + label, mask=exists, other=_IMPOSSIBLE)
+    after_sentence = tl.num_programs(0) + sentence
+    after = tl.load(entering + (after_sentence * (L + 1) + end) * Y + label, mask=exists, other=_IMPOSSIBLE)
+    marginal = _exp_relative(before + score + after, tl.load(total + sentence), scores.dtype.element_ty)
+    tl.store(marginals + offset, marginal, mask=is_stored)
+
+
+@triton.jit(do_not_specialize=["L"])
+def _transition_counts(
+    transition, lengths, total, arriving, counts, L,
+    Y: tl.constexpr, COLUMNS: tl.constexpr, POSITIONS: tl.constexpr,
+):  # fmt: skip
+    """The expected number of times one label is followed by each, in one sentence."""
+    sentence, previous = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    PRECISION: tl.constexpr = counts.dtype.element_ty
+    label = tl.arange(0, COLUMNS)
+    length = tl.load(lengths + sentence).to(tl.int32)
+    link = tl.load(transition + previous * Y + label, mask=label < Y, other=_IMPOSSIBLE)
+    log_partition = tl.load(total + sentence)
+    forward = arriving + sentence * (L + 1) * Y
+    backward = arriving + (tl.num_programs(0) + sentence) * (L + 1) * Y
+    result = tl.zeros([COLUMNS], PRECISION)
+    for first in range(1, length, POSITIONS):
+        position = first + tl.arange(0, POSITIONS)
+        is_inside = position < length
+        before = tl.load(forward + position * Y + previous, mask=is_inside, other=_IMPOSSIBLE)
+        is_inside = is_inside[:, None] & (label < Y)[None, :]
+        after = tl.load(backward + position[:, None] * Y + label[None, :], mask=is_inside, other=_IMPOSSIBLE)
+        result += tl.sum(_exp_relative(before[:, None] + link[None, :] + after, log_partition, PRECISION), 0)
+    tl.store(counts + (sentence * Y + previous) * Y + label, result, mask=label < Y)
+
+
+@triton.jit(do_not_specialize=["L"])
+def _trace_back(
+    scores, transition, lengths, total, entering, widths, labels, L,
+    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The best segmentation, last segment first; of equal ones the smallest start wins, then the smallest label."""
+    sentence = tl.program_id(0).to(tl.int64)
+    KEPT: tl.constexpr = total.dtype.element_ty
+    row, label = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    is_possible = tl.load(total + sentence) > _IMPOSSIBLE
+    end = tl.where(is_possible, tl.load(lengths + sentence).to(tl.int32), 0)
+    link = tl.zeros([1, COLUMNS], KEPT)  # the transition to the segment found before; nothing follows the last
+    while end > 0:
+        start = end - 1 - row
+        exists = (start >= 0) & (row < K) & (label < Y)
+        offset = ((sentence * L + start) * K + row) * Y + label  # (K, Y)
+        value = tl.load(entering + (sentence * (L + 1) + start) * Y + label, mask=exists, other=_IMPOSSIBLE)
+        value = value + tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE) + link
+        is_best = exists & (value == tl.max(tl.max(value, 0), 0))
+        # The rest share the last rank there is, so that even a NaN among the scores leaves a start before `end`.
+        rank = tl.where(is_best, start * COLUMNS + label, (end - 1) * COLUMNS + Y - 1)
+        best = tl.min(tl.min(rank, 0), 0)
+        best_start, best_label = best // COLUMNS, best % COLUMNS
+        tl.store(widths + sentence * L + best_start, end - best_start)
+        tl.store(labels + sentence * L + best_start, best_label)
+        link = tl.load(transition + label * Y + best_label, mask=label < Y, other=_IMPOSSIBLE).to(KEPT)
+        end = best_start
+
+
+def _tile(scores):
+    """The constants of a kernel, with the padding that its power-of-two tiles need, and its number of warps."""
+    K, Y = scores.shape[-2:]
+    columns = triton.next_power_of_2(Y)
+    # The (Y, Y) tile is the widest: about 8 numbers of it to a thread, and no more warps than there is work for.
+    return {
+        "K": K,
+        "Y": Y,
+        "ROWS": triton.next_power_of_2(K),
+        "COLUMNS": columns,
+        "num_warps": min(16, max(1, columns * columns // 256)),
+    }
+
+
+def _sweep(is_candidate, scores, transition, lengths, skip, take_max, entering=None, arriving=None):
+    """log Z or the best score (B,), in the sweep's own type; fills `entering` and `arriving` where they are given."""
+    B, L = scores.shape[:2]
+    total = scores.new_empty(B, dtype=scores.dtype if take_max else torch.float64)
+    grid = (B, 1 if entering is None else len(entering))
+    tensors = (scores, transition, lengths, total, entering, arriving)
+    if is_candidate is None:
+        _semi_markov_sweep[grid](*tensors, L, TAKE_MAX=take_max, **_tile(scores))
+    else:
+        _filtered_sweep[grid](is_candidate, *tensors, L, SKIP=skip, **_tile(scores))
+    return total
+
+
+def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Sums:
+    B, L, _, Y = scores.shape
+    scores, transition, lengths = _ready(scores, transition, lengths)
+    with torch.cuda.device_of(scores):
+        if not with_marginals:
+            total = _sweep(is_candidate, scores, transition, lengths, skip, take_max=False)
+            return Sums(total.to(scores.dtype), None, None)
+        entering, arriving = scores.new_empty((2, 2, B, L + 1, Y), dtype=torch.float64)  # (2, B, L + 1, Y) each
+        total = _sweep(is_candidate, scores, transition, lengths, skip, False, entering, arriving)
+        marginals, counts = torch.empty_like(scores), scores.new_empty((B, Y, Y))
+        tile = _tile(scores)
+        _segment_marginals[B, L](is_candidate, scores, lengths, total, entering, marginals, L, **tile)
+        _transition_counts[B, Y](
+            transition, lengths, total, arriving, counts, L, Y=Y, COLUMNS=tile["COLUMNS"], POSITIONS=_POSITIONS
+        )
+        return Sums(total.to(scores.dtype), marginals, counts)
+
+
+def _ready(*tensors):
+    """As the kernels address them: packed, and outside any autograd graph, which the callers write themselves."""
+    return [tensor.detach().contiguous() for tensor in tensors]
+
+
+def semi_markov_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
+    """log Z, and the marginals and transition counts, of segmentations scored by (B, L, K, Y) and (Y, Y)."""
+    return _sums(None, scores, transition, lengths, False, with_marginals)
+
+
+def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The best score (B,), and at the start of each segment of the best segmentation its width and label (B, L).
+
+    The width is 0 at every other position, and everywhere when no segmentation is possible.
+    """
+    B, L, _, Y = scores.shape
+    scores, transition, lengths = _ready(scores, transition, lengths)
+    widths, labels = lengths.new_zeros((2, B, L), dtype=torch.int64)
+    with torch.cuda.device_of(scores):
+        entering = scores.new_empty((1, B, L + 1, Y))
+        total = _sweep(None, scores, transition, lengths, False, True, entering)
+        _trace_back[B,](scores, transition, lengths, total, entering, widths, labels, L, **_tile(scores))
+    return total, widths, labels
+
+
+def linear_chain_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
+    """log Z, and the marginals and transition counts, of tag sequences scored by (B, L, Y) and (Y, Y)."""
+    sums = semi_markov_sums(scores.unsqueeze(2), transition, lengths, with_marginals)
+    return sums._replace(marginals=sums.marginals.squeeze(2)) if with_marginals else sums
+
+
+def linear_chain_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """The best score (B,) and its tags (B, L), 0 beyond the sentence and where no tag sequence is possible."""
+    max_score, _, tags = semi_markov_best(scores.unsqueeze(2), transition, lengths)
+    return max_score, tags
+
+
+def dense_filtered_sums(
+    is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool
+) -> Sums:
+    """log Z, and the marginals and transition counts, of paths through the candidates, `is_candidate` (B, L, K, Y)."""
+    return _sums(is_candidate.contiguous().view(torch.uint8), scores, transition, lengths, skip, with_marginals)
+
+
+def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool, with_marginals: bool) -> Sums:
+    """The same for flat candidates and scores (N,), which take their places in the dense form for the sweep."""
+    shape = (candidates.num_sentences, candidates.num_tokens, candidates.max_width, len(transition))
+    place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
+    dense = scores.new_zeros(shape).index_put_(place, scores.detach())
+    is_candidate = torch.zeros(shape, dtype=torch.bool, device=scores.device)
+    is_candidate.index_put_(place, torch.ones_like(scores, dtype=torch.bool))
+    sums = dense_filtered_sums(is_candidate, dense, transition, candidates.lengths, skip, with_marginals)
+    return sums._replace(marginals=sums.marginals[place]) if with_marginals else sums
+
+
+def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool) -> tuple[Tensor, Tensor]:
+    """The best score (B,) and whether the best path takes each candidate (N,).
+
+    The answer is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
+    have started.
+    """
+    from spansieve.crf.kernels import cpu_tensors
+
+    columns = (candidates.offsets, candidates.start, candidates.end, candidates.label, candidates.lengths)
+    on_host = dataclasses.replace(candidates, **dict(zip(_COLUMNS, (column.cpu() for column in columns))))
+    best = cpu_tensors.filtered_best(on_host, scores.cpu(), transition.cpu(), skip)
+    return tuple(tensor.to(scores.device) for tensor in best)

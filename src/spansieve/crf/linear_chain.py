@@ -1,0 +1,98 @@
+"""The linear-chain CRF: a score per token and tag, a transition between neighbours.
+
+Axes: B sentences, L tokens, Y tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition, to_device
+from spansieve.crf.constraints import TagConstraints
+from spansieve.crf.distribution import Distribution, Parts
+from spansieve.crf.kernels import Sums, reference
+from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels.semirings import Semiring
+
+
+class LinearChain(Distribution):
+    """A distribution over the tag sequences of each sentence. A structure is a list of tag ids, one per token.
+
+    `scores[b, i, y]` is the score of tag y at token i of sentence b; `transition[y', y]` of y' followed by y. With
+    `constraints`, sequences that break them are no part of the model: they have no probability and are never predicted.
+    Time O(L·Y²) per sentence.
+    """
+
+    def __init__(
+        self,
+        scores: Tensor,
+        transition: Tensor,
+        lengths: Tensor | Sequence[int],
+        constraints: TagConstraints | None = None,
+        *,
+        kernel: ModuleType | None = None,
+    ) -> None:
+        scores = checked_scores("scores", scores, 3)
+        num_sentences, num_tokens, num_tags = scores.shape
+        transition = checked_transition(transition, scores, num_tags)
+        self.lengths = checked_lengths(lengths, num_sentences, num_tokens, scores.device)
+        if constraints is not None:
+            scores, transition = _constrained(scores, transition, self.lengths, constraints)
+        self._kernel = kernel or kernel_for(scores)
+        super().__init__(scores, transition, num_sentences)
+
+    def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
+        return reference.linear_chain(semiring, scores, transition, self.lengths)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        if self._kernel is reference:
+            return super()._sums(scores, transition, with_marginals)
+        return self._kernel.linear_chain_sums(scores, transition, self.lengths, with_marginals)
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        if self._kernel is reference:
+            return super()._best()
+        max_score, tags = self._kernel.linear_chain_best(self.scores.detach(), self.transition.detach(), self.lengths)
+        return max_score, self._cut(tags)
+
+    def _structures(self, is_part: Tensor) -> list[list[int]]:
+        return self._cut(is_part.int().argmax(-1) if is_part.shape[1] else is_part[..., 0].int())
+
+    def _cut(self, tags: Tensor) -> list[list[int]]:
+        return [row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())]
+
+    def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
+        _, num_tokens, num_tags = self.scores.shape
+        index, sentence, pair, pair_sentence = [], [], [], []
+        for b, (tags, length) in enumerate(zip(structures, self.lengths.tolist())):
+            if len(tags) != length:
+                raise ValueError(f"tags of sentence {b} must be {length}, one per token, got {len(tags)}")
+            for i, tag in enumerate(tags):
+                if not 0 <= tag < num_tags:
+                    raise ValueError(f"tag {tag} at token {i} of sentence {b} must lie between 0 and {num_tags - 1}")
+                index.append((b * num_tokens + i) * num_tags + tag)
+            sentence += [b] * length
+            pair += [previous * num_tags + following for previous, following in zip(tags, tags[1:])]
+            pair_sentence += [b] * max(0, length - 1)
+        lists = (index, sentence, pair, pair_sentence)
+        return Parts(*(to_device(torch.tensor(x, dtype=torch.int64), self.scores.device) for x in lists))
+
+
+def _constrained(scores, transition, lengths, constraints: TagConstraints):
+    """Scores and transition with -inf for what the constraints forbid."""
+    num_tags = scores.shape[2]
+    if constraints.is_allowed.shape != (num_tags, num_tags):
+        raise ValueError(f"constraints must be for {num_tags} tags, as scores has, got {len(constraints.can_start)}")
+    device = scores.device
+    is_allowed, can_start, can_end = (
+        to_device(mask, device) for mask in (constraints.is_allowed, constraints.can_start, constraints.can_end)
+    )
+    position = torch.arange(scores.shape[1], device=device)
+    is_first, is_last = position == 0, position == lengths[:, None] - 1  # (L,), (B, L)
+    is_impossible = (is_first[:, None] & ~can_start) | (is_last[..., None] & ~can_end)  # (B, L, Y)
+    return scores.masked_fill(is_impossible, -torch.inf), transition.masked_fill(~is_allowed, -torch.inf)
