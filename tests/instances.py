@@ -24,9 +24,10 @@ class Instance(NamedTuple):
     lengths: list[int]
     dtype: torch.dtype
     is_exact: bool
+    device: str = "cpu"
 
     def tensor(self, array: np.ndarray, requires_grad: bool = False) -> torch.Tensor:
-        return torch.tensor(array, dtype=self.dtype, requires_grad=requires_grad)
+        return torch.tensor(array, dtype=self.dtype, device=self.device, requires_grad=requires_grad)
 
 
 @st.composite

@@ -35,7 +35,7 @@ def pair(
     skip = model == "filtered_skip"
     candidates = Candidates.from_local_scores(drawn.tensor(drawn.local_scores), lengths)
     nodes = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
-    flat = drawn.scores[tuple(x.numpy() for x in nodes)]
+    flat = drawn.scores[tuple(x.cpu().numpy() for x in nodes)]
     kept = oracle.kept_by_filter(drawn.local_scores, lengths)
     return (
         FilteredSemiMarkov(candidates, drawn.tensor(flat, requires_grad), transition, skip, kernel=kernel),

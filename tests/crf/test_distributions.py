@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 
 from spansieve.crf import FilteredSemiMarkov
-from spansieve.crf.kernels import cpu_tensors, reference
+from spansieve.crf.kernels import reference
+from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests import oracle
 from tests.contract import TOLERANCE, check, check_best, check_gradients, check_samples, check_top_k, close, size_of
 from tests.instances import gold_for, instances

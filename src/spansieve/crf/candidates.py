@@ -90,10 +90,10 @@ class Candidates:
     def _filtered(cls, local_scores, lengths, gold, skip) -> Candidates:
         local_scores = checked_scores("local_scores", local_scores, 4).detach()
         num_sentences, num_tokens, max_width, num_labels = local_scores.shape
-        lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores.device)
+        lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores)
         segments = None if gold is None else checked_gold(gold, lengths, max_width, num_labels)
         if local_scores.device.type == "cpu":
-            from spansieve.crf.kernels import cpu_tensors
+            from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 
             offsets, start, end, label = cpu_tensors.filter_spans(local_scores, lengths, segments, skip)
         else:
@@ -128,7 +128,8 @@ class Candidates:
 
     def segments(self) -> list[tuple[Segment, ...]]:
         """The candidates of each sentence."""
-        return segments_by_sentence(self.sentence, self.start, self.end, self.label, self.num_sentences)
+        columns = (self.offsets, self.start, self.end, self.label)
+        return segments_by_sentence(FlatSegments(*(column.cpu().numpy() for column in columns)))
 
     def windows(self, skip: bool = False) -> Windows:
         """Who may precede whom. With `skip`, all that end before."""
@@ -219,4 +220,4 @@ def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _host_lengths(lengths: Tensor | Sequence[int], num_sentences: int) -> np.ndarray:
-    return checked_lengths(lengths, num_sentences, np.iinfo(np.int64).max, torch.device("cpu")).numpy()
+    return checked_lengths(lengths, num_sentences, np.iinfo(np.int64).max, torch.empty(0)).numpy()

@@ -22,46 +22,54 @@ def checked_scores(name: str, scores: Tensor, ndim: int, look: bool = True) -> T
         raise TypeError(f"{name} must be floating point, got {scores.dtype}")
     if scores.ndim != ndim:
         raise ValueError(f"{name} must have shape {DIMENSIONS[ndim]}, got {tuple(scores.shape)}")
-    # amax is NaN when one entry is, so one pass finds both what is not a number and what is too large to be one.
-    if look and scores.device.type == "cpu" and scores.numel() and not scores.detach().amax() < torch.inf:
+    if scores.dtype is not torch.float32 and scores.dtype is not torch.float64:
+        scores = scores.float()
+    # A maximum is NaN when one entry is, so one pass finds both what is not a number and what is too large to be one.
+    if look and scores.is_cpu and scores.numel() and not _largest(scores) < torch.inf:
         raise ValueError(f"{name} must be numbers below +inf (-inf: impossible), got NaN or +inf")
-    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    return scores
+
+
+def _largest(scores: Tensor) -> float:
+    scores = scores.detach()
+    # NumPy is done with a small array before torch has started.
+    return scores.numpy().max() if scores.numel() < 4096 else scores.amax().item()
 
 
 def checked_transition(transition: Tensor, scores: Tensor, num_labels: int | None = None) -> Tensor:
+    """Square, with a row for each label, on the device and in the type of the scores."""
     transition = checked_scores("transition", transition, 2)
-    if transition.shape[0] != transition.shape[1]:
+    rows, columns = transition.shape
+    if rows != columns:
         raise ValueError(f"transition must be square, (Y, Y), got {tuple(transition.shape)}")
-    if num_labels is not None and transition.shape[0] != num_labels:
+    if num_labels is not None and rows != num_labels:
         wanted = f"({num_labels}, {num_labels}), as scores has {num_labels} labels"
         raise ValueError(f"transition must be {wanted}, got {tuple(transition.shape)}")
-    if transition.device != scores.device:
+    if not (transition.is_cpu and scores.is_cpu) and transition.device != scores.device:
         raise ValueError(f"transition must be on the device of scores, {scores.device}, got {transition.device}")
-    return transition.to(scores.dtype)
+    return transition if transition.dtype is scores.dtype else transition.to(scores.dtype)
 
 
-def checked_lengths(
-    lengths: Tensor | Sequence[int], num_sentences: int, num_tokens: int, device: torch.device
-) -> Tensor:
-    """(B,) int64 on the device of the scores, between 0 and L."""
-    on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
-    lengths = torch.as_tensor(lengths)
-    if lengths.is_floating_point() or lengths.dtype == torch.bool:
+def checked_lengths(lengths: Tensor | Sequence[int], num_sentences: int, num_tokens: int, like: Tensor) -> Tensor:
+    """(B,) int64 on the device of `like`, between 0 and L."""
+    if not isinstance(lengths, Tensor):
+        lengths = torch.as_tensor(lengths)
+    if lengths.is_floating_point() or lengths.dtype is torch.bool:
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
-    if lengths.shape != (num_sentences,):
+    if lengths.ndim != 1 or len(lengths) != num_sentences:
         raise ValueError(f"lengths must have shape ({num_sentences},), one per sentence, got {tuple(lengths.shape)}")
-    lengths = lengths.to(torch.int64)
-    if on_host and num_sentences:
-        low, high = (int(value) for value in lengths.aminmax())
+    if lengths.is_cpu and num_sentences:
+        values = lengths.tolist()
+        low, high = min(values), max(values)
         if low < 0 or high > num_tokens:
-            raise ValueError(
-                f"lengths must lie between 0 and {num_tokens}, the number of tokens, got {low if low < 0 else high}"
-            )
-    return to_device(lengths, device)
+            wrong = low if low < 0 else high
+            raise ValueError(f"lengths must lie between 0 and {num_tokens}, the number of tokens, got {wrong}")
+    lengths = lengths if lengths.dtype is torch.int64 else lengths.to(torch.int64)
+    return lengths if lengths.is_cpu and like.is_cpu else to_device(lengths, like.device)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Without making the host wait: from pinned memory, asynchronously."""
-    if device.type == "cuda" and tensor.device.type == "cpu":
+    if device.type == "cuda" and tensor.is_cpu:
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

@@ -7,7 +7,7 @@ apart (`_parts`) and how it is put together (`_structures`). Everything else fol
 
 from __future__ import annotations
 
-import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -95,26 +95,26 @@ class Distribution(ABC):
     def log_partition(self) -> Tensor:
         """log Z of each sentence, (B,)."""
         if self._is_tracked:
-            return self._tracked_sums.log_partition
+            return _LogPartition.apply(self._without_caches(), self.scores, self.transition)
         return self._sums(self.scores, self.transition, False).log_partition
 
     @property
     def marginals(self) -> Tensor:
         """Like the scores: P(this part is in the structure). Differentiable."""
-        return self._all_sums.marginals
+        return self._expectations[0]
 
     @property
     def transition_counts(self) -> Tensor:
         """How often label y' is expected to be followed by y, (B, Y, Y). Differentiable."""
-        return self._all_sums.transition_counts
+        return self._expectations[1]
 
     def entropy(self) -> Tensor:
         """In nats, (B,): log Z less the expected score. Differentiable. 0 where nothing is possible."""
-        sums = self._all_sums
-        expected = self._part_sums(_product(sums.marginals, self.scores))
-        expected = expected + _product(sums.transition_counts, self.transition).flatten(1).sum(1)
-        is_possible = sums.log_partition > -torch.inf
-        return torch.where(is_possible, sums.log_partition, torch.zeros_like(expected)) - expected
+        marginals, counts = self._expectations
+        expected = self._part_sums(_product(marginals, self.scores))
+        expected = expected + _product(counts, self.transition).flatten(1).sum(1)
+        is_possible = self.log_partition > -torch.inf
+        return torch.where(is_possible, self.log_partition, torch.zeros_like(expected)) - expected
 
     def score(self, structures: Sequence[Any]) -> Tensor:
         """The unnormalised log-probability of one structure per sentence, (B,)."""
@@ -141,9 +141,9 @@ class Distribution(ABC):
     def mode(self) -> list[Any]:
         """The most probable structure of each sentence. Of equals, that which comes first in the order of `_total`."""
         max_score, structures = self._best_found
-        impossible = (max_score == -torch.inf).nonzero()
-        if len(impossible):
-            raise ValueError(f"sentence {int(impossible[0])} has no possible structure: every one has a score of -inf")
+        values = max_score.tolist()
+        if -math.inf in values:
+            raise ValueError(f"sentence {values.index(-math.inf)} has no possible structure: all have a score of -inf")
         return structures
 
     def top_k(self, k: int) -> list[list[tuple[Any, float]]]:
@@ -182,17 +182,18 @@ class Distribution(ABC):
         return torch.is_grad_enabled() and (self.scores.requires_grad or self.transition.requires_grad)
 
     @cached_property
-    def _tracked_sums(self) -> Sums:
-        # A copy without what is cached here: the graph would otherwise hold the distribution that holds the graph.
-        return Sums(*_Sums.apply(copy.copy(self), self.scores, self.transition))
+    def _expectations(self) -> tuple[Tensor, Tensor]:
+        """Marginals and transition counts."""
+        if self._is_tracked:
+            return _Expectations.apply(self._without_caches(), self.scores, self.transition)
+        sums = self._sums(self.scores, self.transition, True)
+        return sums.marginals, sums.transition_counts
 
-    @cached_property
-    def _untracked_sums(self) -> Sums:
-        return self._sums(self.scores, self.transition, True)
-
-    @property
-    def _all_sums(self) -> Sums:
-        return self._tracked_sums if self._is_tracked else self._untracked_sums
+    def _without_caches(self) -> Distribution:
+        """For the graph to hold: it would otherwise hold the distribution that caches the graph."""
+        bare = object.__new__(type(self))
+        bare.__dict__.update(self.__dict__)
+        return bare
 
     @cached_property
     def _best_found(self) -> tuple[Tensor, list[Any]]:
@@ -209,32 +210,39 @@ class Distribution(ABC):
                 raise ValueError(f"structure {b} is outside the support: a {name} of it has a score of -inf")
 
 
-class _Sums(torch.autograd.Function):
-    """log Z and its gradient, the marginals, in one sweep; the gradient of those by the reference recursion."""
+class _LogPartition(torch.autograd.Function):
+    """log Z; its gradient is the marginals, which come out of the same sweep."""
 
     @staticmethod
     def forward(ctx, distribution, scores, transition):
-        sums = distribution._sums(scores.detach(), transition.detach(), True)
+        sums = distribution._sums(scores, transition, True)
         ctx.distribution = distribution
-        ctx.save_for_backward(scores, transition, *sums[1:])
-        ctx.set_materialize_grads(False)
-        return tuple(sums)
+        ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
+        return sums.log_partition
 
     @staticmethod
-    def backward(ctx, to_log_partition, to_marginals, to_counts):
+    def backward(ctx, gradient):
         scores, transition, marginals, counts = ctx.saved_tensors
-        distribution = ctx.distribution
-        to_scores, to_transition = None, None
-        if to_log_partition is not None:
-            if torch.is_grad_enabled():
-                _, marginals, counts = _Sums.apply(distribution, scores, transition)
-            to_scores = distribution._spread(to_log_partition) * marginals
-            to_transition = torch.einsum("b,bij->ij", to_log_partition, counts)
-        if to_marginals is not None or to_counts is not None:
-            second = _second_order(distribution, scores, transition, to_marginals, to_counts)
-            to_scores = second[0] if to_scores is None else to_scores + second[0]
-            to_transition = second[1] if to_transition is None else to_transition + second[1]
-        return None, to_scores, to_transition
+        if torch.is_grad_enabled():  # someone wants the gradient of the gradient
+            marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
+        to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
+        return None, ctx.distribution._spread(gradient) * marginals, to_transition
+
+
+class _Expectations(torch.autograd.Function):
+    """Marginals and transition counts; their gradient goes by the reference recursion."""
+
+    @staticmethod
+    def forward(ctx, distribution, scores, transition):
+        ctx.distribution = distribution
+        ctx.save_for_backward(scores, transition)
+        sums = distribution._sums(scores, transition, True)
+        return sums.marginals, sums.transition_counts
+
+    @staticmethod
+    def backward(ctx, to_marginals, to_counts):
+        scores, transition = ctx.saved_tensors
+        return None, *_second_order(ctx.distribution, scores, transition, to_marginals, to_counts)
 
 
 @torch.enable_grad()
@@ -243,7 +251,7 @@ def _second_order(distribution, scores, transition, to_marginals, to_counts):
     leaves = distribution._leaves(LogSum(), scores, transition)
     total = distribution._total(LogSum(), *leaves).sum()
     first = _gradients(total, leaves, create_graph=True)
-    dot = sum((f[0] * to).sum() for f, to in zip(first, (to_marginals, to_counts)) if to is not None)
+    dot = (first[0][0] * to_marginals).sum() + (first[1][0] * to_counts).sum()
     to_scores, to_transition = _gradients(dot, leaves)
     return to_scores[0], to_transition[0].sum(0)
 

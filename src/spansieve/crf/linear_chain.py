@@ -40,7 +40,7 @@ class LinearChain(Distribution):
         scores = checked_scores("scores", scores, 3)
         num_sentences, num_tokens, num_tags = scores.shape
         transition = checked_transition(transition, scores, num_tags)
-        self.lengths = checked_lengths(lengths, num_sentences, num_tokens, scores.device)
+        self.lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
         if constraints is not None:
             scores, transition = _constrained(scores, transition, self.lengths, constraints)
         self._kernel = kernel or kernel_for(scores)

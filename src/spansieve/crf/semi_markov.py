@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from spansieve.crf.distribution import Distribution, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import check_segment, named, segments_by_sentence
+from spansieve.crf.structures import FlatSegments, check_segment, named, offsets_of, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -44,7 +45,7 @@ class SemiMarkov(Distribution):
         if max_width < 1 or num_labels < 1:
             raise ValueError(f"scores must have at least one width and one label, got {tuple(scores.shape)}")
         transition = checked_transition(transition, scores, num_labels)
-        self.lengths = checked_lengths(lengths, num_sentences, num_tokens, scores.device)
+        self.lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
         if unit_null:
             is_wide_null = torch.zeros(max_width, num_labels, dtype=torch.bool, device=scores.device)
             is_wide_null[1:, 0] = True
@@ -66,13 +67,16 @@ class SemiMarkov(Distribution):
         max_score, widths, labels = self._kernel.semi_markov_best(
             self.scores.detach(), self.transition.detach(), self.lengths
         )
-        sentence, start = widths.nonzero(as_tuple=True)
-        width, label = widths[sentence, start], labels[sentence, start]
-        return max_score, segments_by_sentence(sentence, start, start + width, label, self.num_sentences)
+        width, label = widths.cpu().numpy(), labels.cpu().numpy()
+        sentence, start = place = width.nonzero()
+        return max_score, self._segments(sentence, start, start + width[place], label[place])
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        sentence, start, width, label = is_part.nonzero(as_tuple=True)
-        return segments_by_sentence(sentence, start, start + width + 1, label, self.num_sentences)
+        sentence, start, width, label = is_part.cpu().numpy().nonzero()
+        return self._segments(sentence, start, start + width + 1, label)
+
+    def _segments(self, sentence: np.ndarray, start: np.ndarray, end: np.ndarray, label: np.ndarray):
+        return segments_by_sentence(FlatSegments(offsets_of(sentence, self.num_sentences), start, end, label))
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         _, num_tokens, max_width, num_labels = self.scores.shape

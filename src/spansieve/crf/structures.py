@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from spansieve.segments import Segment
 
@@ -70,15 +69,15 @@ def named(segment: Sequence[int]) -> str:
     return f"segment ({', '.join(str(int(x)) for x in segment)})"
 
 
-def segments_by_sentence(
-    sentence: Tensor, start: Tensor, end: Tensor, label: Tensor, num_sentences: int
-) -> list[tuple[Segment, ...]]:
-    """Flat tensors, sorted by sentence, as one tuple of Segments per sentence."""
-    counts = torch.bincount(sentence, minlength=num_sentences).tolist()
-    make = tuple.__new__  # a named tuple's own constructor is Python code, and would take as long as the whole sweep
-    flat = [make(Segment, triple) for triple in zip(start.tolist(), end.tolist(), label.tolist())]
-    result, at = [], 0
-    for count in counts:
-        result.append(tuple(flat[at : at + count]))
-        at += count
-    return result
+def segments_by_sentence(segments: FlatSegments) -> list[tuple[Segment, ...]]:
+    """Back to one tuple of Segments per sentence."""
+    triples = zip(segments.start.tolist(), segments.end.tolist(), segments.label.tolist())
+    # A named tuple's own constructor is Python code, and would take as long as the whole sweep.
+    flat = list(map(tuple.__new__, repeat(Segment), triples))
+    bounds = segments.offsets.tolist()
+    return [tuple(flat[a:z]) for a, z in zip(bounds, bounds[1:])]
+
+
+def offsets_of(sentence: np.ndarray, num_sentences: int) -> np.ndarray:
+    """Where each sentence begins in a list sorted by sentence, and where the last one ends."""
+    return np.searchsorted(sentence, np.arange(num_sentences + 1))

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 
-from spansieve.crf import Candidates, FilteredSemiMarkov, LinearChain, SemiMarkov
-from spansieve.crf.kernels import cpu_tensors
+from spansieve import Segment
+from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
+from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests.contract import check_best, check_sums, close
 from tests.instances import gold_for, instances
 from tests.models import MODELS, pair
 
 cuda = pytest.importorskip("spansieve.crf.kernels.cuda", reason="Triton is not installed", exc_type=ImportError)
 
-EXAMPLES = 15  # the interpreter takes about a tenth of a second for each launch
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+EXAMPLES = 12  # the interpreter takes about a tenth of a second for each launch
+on_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 
 
 @pytest.mark.parametrize("model", MODELS)
 @given(drawn=instances(most_tokens=4, most_sentences=2))
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_equals_enumeration(model, drawn):
-    distribution, oracle = pair(model, drawn, cuda)
+    distribution, oracle = pair(model, drawn._replace(device=DEVICE), cuda)
     check_sums(distribution, oracle)
     check_best(distribution, oracle, drawn.is_exact)
 
@@ -35,35 +40,87 @@ def test_dense_form_equals_the_compiled_one(skip, data, drawn):
     """From dense scores and gold: mask, sweep and marginals, without ever listing the candidates."""
     _, _, max_width, num_labels = drawn.scores.shape
     gold = (data.draw(st.booleans()) and gold_for(data.draw, drawn.lengths, max_width, num_labels)) or None
-    tensors = [drawn.tensor(x) for x in (drawn.local_scores, drawn.scores, drawn.transition)]
-    made = [FilteredSemiMarkov.from_scores(*tensors, drawn.lengths, gold, skip, kernel=k) for k in (cuda, cpu_tensors)]
+    arrays = (drawn.local_scores, drawn.scores, drawn.transition)
+    made = []
+    for kernel, device in ((cuda, DEVICE), (cpu_tensors, "cpu")):
+        tensors = [drawn._replace(device=device).tensor(x) for x in arrays]
+        made.append(FilteredSemiMarkov.from_scores(*tensors, drawn.lengths, gold, skip, kernel=kernel))
     size = max(1.0, float(np.abs(drawn.scores[np.isfinite(drawn.scores)]).max(initial=0)))
     close(made[0].log_partition, made[1].log_partition.double().numpy(), size)
     close(made[0].marginals, made[1].marginals.double().numpy(), size)
     close(made[0].transition_counts, made[1].transition_counts.double().numpy(), size)
-    assert (made[0].max_score == made[1].max_score).all()
+    assert (made[0].max_score.cpu() == made[1].max_score).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_longer_and_wider_than_a_tile(dtype):
     """More labels and widths than one power of two holds, rings that wrap many times, against the compiled kernel."""
-    generator = torch.Generator().manual_seed(1)
-    lengths = [40, 0, 17]
-    scores = torch.randn(3, 40, 5, 9, dtype=dtype, generator=generator)
-    transition = torch.randn(9, 9, dtype=dtype, generator=generator)
-    local_scores = torch.randn(3, 40, 5, 9, dtype=dtype, generator=generator)
-    local_scores[..., 0] += 2.0
-    candidates = Candidates.from_local_scores(local_scores, lengths)
-    flat = torch.randn(len(candidates), dtype=dtype, generator=generator)
+    work = random_batch(dtype)
     for make in (
-        lambda kernel: LinearChain(scores[:, :, 0], transition, lengths, kernel=kernel),
-        lambda kernel: SemiMarkov(scores, transition, lengths, kernel=kernel),
-        lambda kernel: FilteredSemiMarkov(candidates, flat, transition, kernel=kernel),
-        lambda kernel: FilteredSemiMarkov(candidates, flat, transition, True, kernel=kernel),
+        lambda w, kernel: LinearChain(w.scores[:, :, 0], w.transition, w.lengths, kernel=kernel),
+        lambda w, kernel: SemiMarkov(w.scores, w.transition, w.lengths, kernel=kernel),
+        lambda w, kernel: FilteredSemiMarkov.from_scores(*w, kernel=kernel),
+        lambda w, kernel: FilteredSemiMarkov.from_scores(*w, skip=True, kernel=kernel),
+        lambda w, kernel: flat(FilteredSemiMarkov.from_scores(*w), w.transition, kernel),
     ):
-        ours, expected = make(cuda), make(cpu_tensors)
+        ours, expected = make(work.to(DEVICE), cuda), make(work, cpu_tensors)
         close(ours.log_partition, expected.log_partition.double().numpy(), 10.0)
         close(ours.marginals, expected.marginals.double().numpy(), 1.0)
         close(ours.transition_counts, expected.transition_counts.double().numpy(), 10.0)
         assert ours.mode == expected.mode
-        assert (ours.max_score == expected.max_score).all()
+        assert (ours.max_score.cpu() == expected.max_score).all()
+
+
+class Batch(NamedTuple):
+    local_scores: torch.Tensor
+    scores: torch.Tensor
+    transition: torch.Tensor
+    lengths: list[int]
+
+    def to(self, device: str) -> Batch:
+        return Batch(*(tensor.to(device) for tensor in self[:3]), self.lengths)
+
+
+def random_batch(dtype: torch.dtype) -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    shapes = ((3, 40, 5, 9), (3, 40, 5, 9), (9, 9))
+    local_scores, scores, transition = (torch.randn(*s, dtype=dtype, generator=generator) for s in shapes)
+    local_scores[..., 0] += 2.0
+    return Batch(local_scores, scores, transition, [40, 0, 17])
+
+
+def flat(dense: FilteredSemiMarkov, transition: torch.Tensor, kernel) -> FilteredSemiMarkov:
+    c = dense.candidates
+    scores = torch.linspace(-1, 1, len(c), dtype=transition.dtype).to(transition.device)
+    return FilteredSemiMarkov(c, scores, transition, kernel=kernel)
+
+
+@on_gpu
+def test_the_loss_never_makes_the_host_wait():
+    work = random_batch(torch.float32).to("cuda")
+    gold = [[Segment(1, 3, 2), Segment(5, 6, 1)], [], [Segment(0, 4, 8)]]
+    scores, transition = work.scores.requires_grad_(), work.transition.requires_grad_()
+    tags = [[0] * length for length in work.lengths]
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        filtered = FilteredSemiMarkov.from_scores(work.local_scores, scores, transition, work.lengths, gold)
+        loss = -filtered.log_prob(gold).mean()
+        loss = loss - LinearChain(scores[:, :, 0], transition, work.lengths).log_prob(tags).mean()
+        cover = [tuple(Segment(i, i + 1, 0) for i in range(length)) for length in work.lengths]
+        loss = loss - SemiMarkov(scores, transition, work.lengths).log_prob(cover).mean()
+        loss.backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert scores.grad.isfinite().all()
+
+
+@on_gpu
+def test_entropy_has_a_gradient_on_the_gpu():
+    work = random_batch(torch.float64)
+    gradients = []
+    for batch in (work, work.to("cuda")):
+        scores = batch.scores.detach().requires_grad_()
+        distribution = FilteredSemiMarkov.from_scores(batch.local_scores, scores, batch.transition, batch.lengths)
+        gradients.append(torch.autograd.grad(distribution.entropy().sum(), scores)[0].cpu())
+    torch.testing.assert_close(*gradients)

@@ -381,7 +381,7 @@ def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, sk
     The answer is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
     have started.
     """
-    from spansieve.crf.kernels import cpu_tensors
+    from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 
     columns = (candidates.offsets, candidates.start, candidates.end, candidates.label, candidates.lengths)
     on_host = dataclasses.replace(candidates, **dict(zip(_COLUMNS, (column.cpu() for column in columns))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -12,12 +14,13 @@ from spansieve.crf.kernels import reference
 
 def kernel_for(scores: Tensor) -> ModuleType:
     """Compiled code on the CPU, Triton on a GPU, and plain torch anywhere else."""
-    if scores.device.type == "cpu":
-        from spansieve.crf.kernels import cpu_tensors
+    return _kernel("cpu" if scores.is_cpu else scores.device.type)
 
-        return cpu_tensors
-    if scores.device.type == "cuda" and find_spec("triton") is not None:
-        from spansieve.crf.kernels import cuda
 
-        return cuda
+@functools.cache
+def _kernel(device: str) -> ModuleType:
+    if device == "cpu":
+        return import_module("spansieve.crf.kernels.cpu.tensors")
+    if device == "cuda" and find_spec("triton") is not None:
+        return import_module("spansieve.crf.kernels.cuda")
     return reference

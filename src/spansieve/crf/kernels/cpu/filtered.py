@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.compiled import allocating, compiled, over_sentences
-from spansieve.crf.kernels.vector_math import exp
+from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.vector_math import exp
 
 
 def filtered_sums(

@@ -28,8 +28,8 @@ def over_sentences(sweep: Callable, num_sentences: int, threads: int, work: int,
     Threads of our own around code that holds no lock, rather than Numba's: its thread layers differ in whether they
     survive a fork or a second calling thread, and both happen to a library (data loaders, services).
     """
-    threads = max(1, min(threads, num_sentences, 1 + work // WORTH_A_THREAD))
-    if threads == 1:
+    threads = min(threads, num_sentences, 1 + work // WORTH_A_THREAD)
+    if threads <= 1:
         return [sweep(0, num_sentences, *arguments)]
     bounds = [num_sentences * t // threads for t in range(threads + 1)]
     others = [_pool(threads).submit(sweep, a, z, *arguments) for a, z in zip(bounds[1:], bounds[2:])]

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.kernels import Sums, cpu, cpu_filter, cpu_filtered
+from spansieve.crf.kernels import Sums, cpu
+from spansieve.crf.kernels.cpu.filter import Kept
 from spansieve.crf.structures import FlatSegments
 
 
@@ -32,27 +33,26 @@ def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tup
 
 def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool, with_marginals: bool) -> Sums:
     arrays = _flat(candidates, scores, transition)
-    return _sums(cpu_filtered.filtered_sums(*arrays, skip=skip, with_marginals=with_marginals, threads=_threads()))
+    return _sums(cpu.filtered_sums(*arrays, skip=skip, with_marginals=with_marginals, threads=_threads()))
 
 
 def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool) -> tuple[Tensor, ...]:
     """The best score (B,) and whether the best path takes each candidate (N,)."""
-    return _tensors(cpu_filtered.filtered_best(*_flat(candidates, scores, transition), skip=skip, threads=_threads()))
+    return _tensors(cpu.filtered_best(*_flat(candidates, scores, transition), skip=skip, threads=_threads()))
 
 
 def filter_spans(
     local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, keep_all: bool
 ) -> tuple[Tensor, ...]:
     """Offsets, start, end and label of the candidates."""
-    return _tensors(
-        cpu_filter.filter_spans(*_arrays(local_scores, lengths), gold=gold, keep_all=keep_all, threads=_threads())[:4]
-    )
+    arrays = _arrays(local_scores, lengths)
+    return _tensors(cpu.filter_spans(*arrays, gold=gold, keep_all=keep_all, threads=_threads())[:4])
 
 
-def segments_from_scores(local_scores, global_scores, transition, lengths, skip: bool) -> tuple[Tensor, ...]:
-    """Offsets, start, end and label of the candidates, which of them the best path takes, and its score."""
+def segments_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool) -> Kept:
+    """The candidates with their global scores and, if asked for, which of them the best path takes and its score."""
     arrays = _arrays(local_scores, global_scores, transition, lengths)
-    return _tensors(cpu_filter.segments_from_scores(*arrays, skip=skip, threads=_threads()))
+    return cpu.segments_from_scores(*arrays, gold=gold, skip=skip, find_best=find_best, threads=_threads())
 
 
 def _flat(candidates: Candidates, scores: Tensor, transition: Tensor):
@@ -61,7 +61,12 @@ def _flat(candidates: Candidates, scores: Tensor, transition: Tensor):
 
 
 def _arrays(*tensors):
-    return tuple(tensor.detach().contiguous().numpy() for tensor in tensors)
+    return [_array(tensor) for tensor in tensors]
+
+
+def _array(tensor: Tensor):
+    tensor = tensor.detach() if tensor.requires_grad else tensor
+    return tensor.numpy() if tensor.is_contiguous() else tensor.contiguous().numpy()
 
 
 def _tensors(arrays):

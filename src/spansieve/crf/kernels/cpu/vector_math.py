@@ -1,8 +1,13 @@
-"""exp and log that LLVM can vectorise: straight-line float64 arithmetic, no calls, no branches.
+"""Arithmetic on several numbers at once, where LLVM does not find it by itself.
+
+exp and log are straight-line float64 arithmetic, no calls, no branches, so that loops over them are vectorised.
 
 The C library's functions are opaque calls, one value at a time; in the sweeps they would be most of the time. Both
-functions here are within two units in the last place of the C library's on the range that the sweeps use, which the
+functions here are within a few units in the last place of the C library's on the range that the sweeps use, which the
 tests hold. The polynomials are the plain series of exp(r) and atanh(s), long enough for float64 after range reduction.
+
+`any_above_N` compares N neighbours with one bound: vectors in LLVM's own terms, which every processor gets in the
+widths it has.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from spansieve.crf.kernels.compiled import vectorised
+from spansieve.crf.kernels.cpu.compiled import vectorised
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.6931471803691238  # the leading bits of ln 2: times a small integer this is exact
@@ -70,3 +75,26 @@ def log(x):
     low = (1.0 / 3 + z * (1.0 / 5)) + z2 * (1.0 / 7 + z * (1.0 / 9))
     high = (1.0 / 11 + z * (1.0 / 13)) + z2 * (1.0 / 15 + z * (1.0 / 17)) + z4 * (1.0 / 19 + z * (1.0 / 21))
     return k * LN2_HIGH + (2.0 * s + (2.0 * s * z * (low + z4 * high) + k * LN2_LOW))
+
+
+def _any_above(lanes: int):
+    """An intrinsic (array, at, bound): is one of array[at] … array[at + lanes - 1] above the bound, or not a number?"""
+
+    @intrinsic
+    def any_above(typing_context, array, at, bound):
+        def codegen(context, builder, signature, args):
+            values = context.make_array(signature.args[0])(context, builder, args[0])
+            vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), lanes)
+            place = builder.bitcast(builder.gep(values.data, [args[1]]), vector.as_pointer())
+            neighbours = builder.load(place, align=signature.args[0].dtype.bitwidth // 8)
+            first = builder.insert_element(ir.Constant(vector, ir.Undefined), args[2], ir.IntType(32)(0))
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            is_above = builder.fcmp_unordered(">", neighbours, builder.shuffle_vector(first, first, everywhere))
+            return builder.icmp_unsigned("!=", builder.bitcast(is_above, ir.IntType(lanes)), ir.IntType(lanes)(0))
+
+        return types.boolean(array, types.intp, array.dtype), codegen
+
+    return any_above
+
+
+any_above_2, any_above_4, any_above_8 = _any_above(2), _any_above(4), _any_above(8)

@@ -1,0 +1,183 @@
+"""The filtered semi-Markov CRF from dense scores: filter and graph in one.
+
+Axes: B sentences, L tokens, K widths, Y labels, N candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask, checked_gold, dense_index
+from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
+from spansieve.crf.distribution import Distribution, Parts
+from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov, in_order
+from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels.semirings import Semiring
+from spansieve.crf.structures import FlatSegments, flat_segments, segments_by_sentence
+from spansieve.segments import Segment
+
+
+class DenseInputs(NamedTuple):
+    """What `FilteredSemiMarkov.from_scores` takes, checked."""
+
+    local_scores: Tensor  # (B, L, K, Y)
+    global_scores: Tensor  # (B, L, K, Y)
+    transition: Tensor  # (Y, Y)
+    lengths: Tensor  # (B,)
+    given_gold: Sequence[Sequence[Segment]] | None
+    gold: FlatSegments | None
+    skip: bool
+
+
+def filtered_from_scores(
+    local_scores: Tensor,
+    global_scores: Tensor,
+    transition: Tensor,
+    lengths: Tensor | Sequence[int],
+    gold: Sequence[Sequence[Segment]] | None,
+    skip: bool,
+    kernel: ModuleType | None,
+) -> FilteredSemiMarkov:
+    kernel = kernel or kernel_for(global_scores)
+    # The compiled filter looks at every local score, and at the global ones of what it keeps.
+    look = not hasattr(kernel, "segments_from_scores")
+    scores = checked_scores("global_scores", global_scores, 4, look)
+    local_scores = checked_scores("local_scores", local_scores, 4, look).detach()
+    if local_scores.shape != scores.shape:
+        shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
+        raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
+    num_sentences, num_tokens, max_width, num_labels = scores.shape
+    transition = checked_transition(transition, scores, num_labels)
+    lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
+    flat_gold = None if gold is None else checked_gold(gold, lengths, max_width, num_labels)
+    local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
+    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, flat_gold, skip)
+    if hasattr(kernel, "dense_filtered_sums"):
+        return FilteredByMask(inputs, kernel)
+    return FilteredByIndex(inputs, kernel)
+
+
+class FilteredByIndex(FilteredSemiMarkov):
+    """The flat distribution, with scores looked up in the dense ones. `marginals` are dense again, (B, L, K, Y).
+
+    On the CPU the filter runs at once, and for prediction the best path comes out of the same pass.
+    """
+
+    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
+        self._shape = inputs.global_scores.shape
+        num_sentences, num_tokens, max_width, _ = self._shape
+        self._at_hand: Any = None  # what the filter's own pass found, the best path included
+        self.lengths, self.skip, self._kernel = inputs.lengths, inputs.skip, kernel
+        is_tracked = inputs.global_scores.requires_grad or inputs.transition.requires_grad
+        is_tracked = is_tracked and torch.is_grad_enabled()
+        if hasattr(kernel, "segments_from_scores"):
+            find_best = inputs.gold is None and not is_tracked
+            kept = kernel.segments_from_scores(*inputs[:4], inputs.gold, inputs.skip, find_best)
+            self._columns = kept[:4]
+            self._index = torch.from_numpy(kept.index)
+            self._sentence = torch.from_numpy(kept.sentence)
+            if find_best:
+                self._at_hand = kept
+            flat = torch.from_numpy(kept.score)
+        else:
+            mask = candidate_mask(inputs.local_scores, inputs.lengths, inputs.gold, inputs.skip)
+            columns = candidates_of_mask(mask)
+            self.candidates = Candidates(*columns, inputs.lengths, num_tokens, max_width)
+            self._index = dense_positions(self.candidates, self._shape)
+            self._sentence = self.candidates.sentence
+            flat = inputs.global_scores.flatten().index_select(0, self._index)
+        if is_tracked:
+            flat = inputs.global_scores.flatten().index_select(0, self._index)
+        Distribution.__init__(self, flat, inputs.transition, num_sentences)
+
+    @cached_property
+    def candidates(self) -> Candidates:  # type: ignore[override]
+        _, num_tokens, max_width, _ = self._shape
+        offsets, start, end, label = (torch.from_numpy(column) for column in self._columns)
+        return Candidates(offsets, start, end, label, self.lengths, num_tokens, max_width)
+
+    @property
+    def marginals(self) -> Tensor:
+        flat = super().marginals
+        return flat.new_zeros(self._shape.numel()).index_put((self._index,), flat).view(self._shape)
+
+    def _spread(self, values: Tensor) -> Tensor:
+        return values.index_select(0, self._sentence)
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        if self._at_hand is None:
+            return super()._best()
+        kept = self._at_hand
+        chosen = FlatSegments(kept.best_offsets, kept.start[kept.best], kept.end[kept.best], kept.label[kept.best])
+        return torch.from_numpy(kept.max_score), segments_by_sentence(chosen)
+
+
+class FilteredByMask(FilteredSemiMarkov):
+    """Dense scores throughout, with the candidates as a mask: nothing in the loss makes the host wait for a GPU.
+
+    The candidates are listed only when someone asks for them.
+    """
+
+    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
+        self._inputs, self._kernel = inputs, kernel
+        self.lengths, self.skip = inputs.lengths, inputs.skip
+        Distribution.__init__(self, inputs.global_scores, inputs.transition, len(inputs.lengths))
+
+    @cached_property
+    def _is_candidate(self) -> Tensor:
+        """(B, L, K, Y)."""
+        return candidate_mask(self._inputs.local_scores, self.lengths, self._inputs.gold, self.skip)
+
+    @cached_property
+    def candidates(self) -> Candidates:  # type: ignore[override]
+        _, num_tokens, max_width, _ = self.scores.shape
+        return Candidates(*candidates_of_mask(self._is_candidate), self.lengths, num_tokens, max_width)
+
+    @cached_property
+    def _index(self) -> Tensor:
+        return dense_positions(self.candidates, self.scores.shape)
+
+    def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
+        return super()._total(semiring, scores.flatten(1)[:, self._index], transition)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        return self._kernel.dense_filtered_sums(
+            self._is_candidate, scores, transition, self.lengths, self.skip, with_marginals
+        )
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        flat = self.scores.detach().flatten()[self._index]
+        max_score, is_chosen = self._kernel.filtered_best(self.candidates, flat, self.transition.detach(), self.skip)
+        return max_score, self._chosen(is_chosen.cpu().numpy())
+
+    def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
+        return super()._structures(is_part.flatten()[self._index])
+
+    def _spread(self, values: Tensor) -> Tensor:
+        return Distribution._spread(self, values)
+
+    def _part_sums(self, values: Tensor) -> Tensor:
+        return Distribution._part_sums(self, values)
+
+    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+        # The gold that the candidates were made for is a path by construction; to look would make the host wait.
+        if self._inputs.gold is not None and structures is self._inputs.given_gold:
+            segments = in_order(self._inputs.gold)
+        else:
+            segments = in_order(flat_segments(structures))
+            self._nodes_of_paths(segments)
+        return self._located(segments, dense_index(segments, self.scores.shape))
+
+
+def dense_positions(candidates: Candidates, shape: Sequence[int]) -> Tensor:
+    """Where the candidates stand in flattened (B, L, K, Y) scores, (N,)."""
+    _, num_tokens, max_width, num_labels = shape
+    span = (candidates.sentence * num_tokens + candidates.start) * max_width + candidates.end - candidates.start - 1
+    return span * num_labels + candidates.label

@@ -1,0 +1,25 @@
+"""Compiled sweeps for the CPU, with Numba: NumPy in, NumPy out, no torch, no GIL, sentences in parallel.
+
+Axes: B sentences, L tokens, K widths, Y labels (or tags), N candidates. Each function takes `threads`, and uses them
+only where the work outweighs the cost of starting them.
+"""
+
+from spansieve.crf.kernels.cpu.filter import filter_spans, segments_from_scores
+from spansieve.crf.kernels.cpu.filtered import filtered_best, filtered_sums
+from spansieve.crf.kernels.cpu.semi_markov import (
+    linear_chain_best,
+    linear_chain_sums,
+    semi_markov_best,
+    semi_markov_sums,
+)
+
+__all__ = [
+    "filter_spans",
+    "filtered_best",
+    "filtered_sums",
+    "linear_chain_best",
+    "linear_chain_sums",
+    "segments_from_scores",
+    "semi_markov_best",
+    "semi_markov_sums",
+]

@@ -1,0 +1,199 @@
+"""How fast the core is: our three models and the peers on the same work, in one process, taking turns.
+
+Like is compared with like. Our own linear chain and semi-Markov model are compiled with the same care as the filtered
+model, which has to win by doing less work. The filter is always part of the filtered model's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
+from spansieve.experiments.core_work import LOG_PARTITION, LOSS, MODE, Work
+from spansieve.experiments.measuring import (
+    Contender,
+    Timing,
+    markdown_table,
+    provenance,
+    timed_side_by_side,
+    write_csv,
+)
+from spansieve.experiments.peers import peers_on
+
+FILTERED, LINEAR_CHAIN, SEMI_MARKOV = "filtered", "linear chain", "semi-Markov"
+
+
+@dataclass(frozen=True)
+class Target:
+    """`fast` must take at most 1/ratio of the time of `slow`."""
+
+    task: str
+    fast: str
+    slow: str
+    ratios: dict[int, float]  # by number of labels
+
+
+TARGETS = (
+    Target(MODE, FILTERED, "pytorch-crf", {5: 50, 19: 40}),
+    Target(MODE, FILTERED, "torch-struct", {5: 5_000, 19: 50_000}),
+    Target(MODE, FILTERED, LINEAR_CHAIN, {5: 1, 19: 3}),
+    Target(MODE, FILTERED, SEMI_MARKOV, {5: 1.3, 19: 2.5}),
+    Target(LOG_PARTITION, FILTERED, SEMI_MARKOV, {5: 3, 19: 5}),
+    Target(LOG_PARTITION, LINEAR_CHAIN, "pytorch-crf", {5: 10, 19: 10}),
+)
+
+
+def ours_on(work: Work, tasks: Sequence[str]) -> list[Contender]:
+    """Our three models on the work. From scores to the answer: building the distribution is part of the time."""
+    dense, tags = work.global_scores.clone().requires_grad_(), work.tag_scores.clone().requires_grad_()
+    transition, tag_transition = (t.clone().requires_grad_() for t in (work.transition, work.tag_transition))
+
+    def filtered(scores: Tensor, transition: Tensor, gold=None) -> Distribution:
+        return FilteredSemiMarkov.from_scores(work.local_scores, scores, transition, work.lengths, gold)
+
+    def semi_markov(scores: Tensor, transition: Tensor, gold=None) -> Distribution:
+        return SemiMarkov(scores, transition, work.lengths)
+
+    def linear_chain(scores: Tensor, transition: Tensor, gold=None) -> Distribution:
+        return LinearChain(scores, transition, work.lengths)
+
+    made = []
+    for name, make, inputs, gold in (
+        (FILTERED, filtered, (dense, transition), work.gold),
+        (SEMI_MARKOV, semi_markov, (dense, transition), work.gold_cover),
+        (LINEAR_CHAIN, linear_chain, (tags, tag_transition), work.gold_tags),
+    ):
+        runs = {MODE: _mode(make, inputs), LOG_PARTITION: _sums(make, inputs), LOSS: _loss(make, inputs, gold)}
+        note = f"{work.kept:.0%} of the spans kept" if name == FILTERED else "BIO tags" if name == LINEAR_CHAIN else ""
+        made += [Contender(task, name, runs[task], note) for task in tasks]
+    return made
+
+
+def _mode(make: Callable, inputs: Sequence[Tensor]) -> Callable[[], object]:
+    detached = [tensor.detach() for tensor in inputs]
+    return lambda: make(*detached).mode
+
+
+def _sums(make: Callable, inputs: Sequence[Tensor]) -> Callable[[], object]:
+    return lambda: torch.autograd.grad(make(*inputs).log_partition.sum(), inputs)
+
+
+def _loss(make: Callable, inputs: Sequence[Tensor], gold: Sequence) -> Callable[[], object]:
+    return lambda: torch.autograd.grad(-make(*inputs, gold).log_prob(gold).sum(), inputs)
+
+
+def run_on_cpu(seconds_each: float = 2.0, labels: Sequence[int] = (5, 19), with_peers: bool = True) -> list[dict]:
+    """One thread, batch 32, L = 32, K = 12: a row for each contender and number of labels."""
+    rows = []
+    with one_thread():
+        for num_labels in labels:
+            work = Work(num_labels)
+            contenders = ours_on(work, (MODE, LOG_PARTITION))
+            contenders += peers_on(work, (MODE, LOG_PARTITION)) if with_peers else []
+            rows += _rows(work, timed_side_by_side(contenders, seconds_each))
+    return rows
+
+
+def run_on_gpu(seconds_each: float = 2.0, num_labels: int = 19, with_peers: bool = True) -> list[dict]:
+    """Batch 32, L = 128, K = 12: milliseconds, host included, each call waited for."""
+    work = Work(num_labels, num_tokens=128, device="cuda")
+    contenders = ours_on(work, (LOSS, LOG_PARTITION, MODE))
+    contenders += peers_on(work, (LOSS, LOG_PARTITION, MODE), most_elements=1 << 31) if with_peers else []
+    contenders = [c for c in contenders if c.name != "torch-struct"]  # tens of gigabytes a sentence at this length
+    return _rows(work, timed_side_by_side(contenders, seconds_each, "cuda"))
+
+
+def _rows(work: Work, timings: Sequence[Timing]) -> list[dict]:
+    ours = {t.contender.task: t.seconds for t in timings if t.contender.name == FILTERED}
+    return [
+        {
+            "task": t.contender.task,
+            "Y": work.num_labels,
+            "model": t.contender.name,
+            "microseconds": round(t.seconds * 1e6, 1),
+            "times the filtered model": round(t.seconds / ours[t.contender.task], 2),
+            "note": t.contender.note,
+        }
+        for t in sorted(timings, key=lambda t: (t.contender.task, t.seconds))
+    ]
+
+
+def target_rows(rows: Sequence[dict]) -> list[dict]:
+    """Each target with what was measured; a peer that is not installed has no row."""
+    seconds = {(row["task"], row["Y"], row["model"]): row["microseconds"] for row in rows}
+    found = []
+    for target in TARGETS:
+        for num_labels, ratio in target.ratios.items():
+            fast = seconds.get((target.task, num_labels, target.fast))
+            slow = seconds.get((target.task, num_labels, target.slow))
+            if fast and slow:
+                found.append(
+                    {
+                        "task": target.task,
+                        "Y": num_labels,
+                        "faster": target.fast,
+                        "slower": target.slow,
+                        "target": f">= {ratio:,g}x",
+                        "measured": f"{slow / fast:,.2f}x" if slow / fast < 100 else f"{slow / fast:,.0f}x",
+                        "holds": "yes" if slow / fast >= ratio else "NO",
+                    }
+                )
+    return found
+
+
+def write_results(rows: Sequence[dict], folder: Path, stem: str, command: str) -> Path:
+    """A CSV, a plot, and a Markdown page with both tables and how they were made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_csv(folder / f"{stem}.csv", rows)
+    plot(rows, folder / f"{stem}.png")
+    page = folder / f"{stem}.md"
+    targets = target_rows(rows)
+    parts = [f"# {stem.replace('_', ' ').capitalize()}", *provenance(command), f"![times]({stem}.png)"]
+    parts += [markdown_table(targets)] if targets else []
+    page.write_text("\n\n".join([*parts, markdown_table(rows)]))
+    return page
+
+
+def plot(rows: Sequence[dict], path: Path) -> None:
+    """Times on a logarithmic axis, a panel for each task."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    tasks = sorted({row["task"] for row in rows})
+    figure, axes = plt.subplots(1, len(tasks), figsize=(5.5 * len(tasks), 4.2), squeeze=False, constrained_layout=True)
+    for axis, task in zip(axes[0], tasks):
+        here = sorted((r for r in rows if r["task"] == task), key=lambda r: (-r["Y"], -r["microseconds"]))
+        names = [f"{row['model']}, Y = {row['Y']}" for row in here]
+        colours = ["#c2410c" if row["model"] == FILTERED else "#94a3b8" for row in here]
+        bars = axis.barh(names, [row["microseconds"] for row in here], color=colours)
+        axis.bar_label(bars, [_readable(row["microseconds"]) for row in here], padding=3, fontsize=8)
+        axis.set(xscale="log", xlabel="time per batch", title=task)
+        axis.margins(x=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _readable(microseconds: float) -> str:
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if microseconds >= size:
+            return f"{microseconds / size:.3g} {unit}"
+    return f"{microseconds:.3g} µs"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
