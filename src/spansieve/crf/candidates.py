@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.checks import checked_lengths, checked_scores, to_device
-from spansieve.crf.structures import FlatSegments, check_segments, flat_segments, segments_by_sentence
+from spansieve.crf.checks import arrays_to_device, checked_lengths, checked_scores
+from spansieve.crf.structures import FlatSegments, check_segments, dense_index, flat_segments, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -178,33 +178,34 @@ def checked_gold(gold, lengths: Tensor, max_width: int, num_labels: int) -> Flat
 
 
 def candidate_mask(local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, skip: bool) -> Tensor:
-    """The filter as a mask (B, L, K, Y), in tensor operations that never make the host wait."""
-    num_sentences, num_tokens, max_width, _ = local_scores.shape
+    """The filter as a mask (B, L, K, Y), in tensor operations: its definition, and for devices without a kernel."""
+    _, num_tokens, max_width, _ = local_scores.shape
     device = local_scores.device
     start = torch.arange(num_tokens, device=device)[:, None]
     end = start + torch.arange(1, max_width + 1, device=device)  # (L, K)
     label = local_scores.argmax(-1, keepdim=True)  # (B, L, K, 1)
     is_kept = (label[..., 0] > 0) & (end <= lengths[:, None, None])  # (B, L, K)
-    if gold is not None and not skip:
-        sentence, first, last = (to_device(torch.from_numpy(x), device) for x in (gold.sentence, gold.start, gold.end))
-        change = torch.zeros(num_sentences, num_tokens + 1, dtype=torch.int64, device=device)
-        one = torch.ones_like(first)
-        change.index_put_((sentence, first), one, accumulate=True).index_put_((sentence, last), -one, accumulate=True)
-        covered = (change.cumsum(1) > 0).cumsum(1)  # (B, L + 1): how many of the tokens up to i lie in gold
-        covered = torch.nn.functional.pad(covered, (1, 0))
-        is_kept = is_kept & (covered[:, end.clamp(max=num_tokens)] > covered[:, start])
     mask = torch.zeros(local_scores.shape, dtype=torch.bool, device=device)
+    if gold is None:
+        return mask.scatter_(-1, label, is_kept[..., None])
+    covered, place = gold_on_device(gold, local_scores)
+    if not skip:
+        is_kept &= covered[:, end.clamp(max=num_tokens)] > covered[:, start]
     mask.scatter_(-1, label, is_kept[..., None])
-    if gold is not None:
-        mask.view(-1).index_fill_(0, to_device(torch.from_numpy(dense_index(gold, mask.shape)), device), True)
+    mask.view(-1).index_fill_(0, place, True)
     return mask
 
 
-def dense_index(segments: FlatSegments, shape: Sequence[int]) -> np.ndarray:
-    """Where the segments stand in a flattened (B, L, K, Y)."""
-    _, num_tokens, max_width, num_labels = shape
-    span = (segments.sentence * num_tokens + segments.start) * max_width + segments.end - segments.start - 1
-    return span * num_labels + segments.label
+def gold_on_device(gold: FlatSegments, local_scores: Tensor) -> tuple[Tensor, Tensor]:
+    """How many of the tokens before i lie in gold, (B, L + 1), and where gold stands in flattened (B, L, K, Y)."""
+    num_sentences, num_tokens = local_scores.shape[:2]
+    change = np.zeros((num_sentences, num_tokens + 1), np.int64)
+    np.add.at(change, (gold.sentence, gold.start), 1)
+    np.add.at(change, (gold.sentence, gold.end), -1)
+    covered = np.zeros((num_sentences, num_tokens + 1), np.int64)
+    np.cumsum(change.cumsum(1)[:, :-1] > 0, axis=1, out=covered[:, 1:])
+    covered_tensor, place = arrays_to_device((covered, dense_index(gold, local_scores.shape)), local_scores.device)
+    return covered_tensor, place
 
 
 def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

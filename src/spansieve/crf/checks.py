@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,3 +74,12 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and tensor.is_cpu:
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+def arrays_to_device(arrays: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
+    """Integer arrays as tensors, in one transfer."""
+    if device.type == "cpu":
+        return [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+    together = to_device(torch.from_numpy(np.concatenate([array.ravel() for array in arrays])), device)
+    parts = together.split([array.size for array in arrays])
+    return [part.view(array.shape) for part, array in zip(parts, arrays)]

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from spansieve.crf.checks import arrays_to_device
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.semirings import KBest, LogSum, Max, Sample, Semiring
 
@@ -27,6 +29,13 @@ class Parts(NamedTuple):
     sentence: Tensor  # the sentence of each
     pair: Tensor  # positions in the flattened transition
     pair_sentence: Tensor
+
+    @classmethod
+    def of(cls, part: np.ndarray, sentence: np.ndarray, label: np.ndarray, scores: Tensor, transition: Tensor) -> Parts:
+        """Of parts in order, with the transitions between neighbours in a sentence."""
+        is_pair = sentence[1:] == sentence[:-1]
+        pair = (label[:-1] * len(transition) + label[1:])[is_pair]
+        return cls(*arrays_to_device((part, sentence, pair, sentence[1:][is_pair]), scores.device))
 
 
 class Distribution(ABC):
@@ -121,15 +130,18 @@ class Distribution(ABC):
         if len(structures) != self.num_sentences:
             raise ValueError(f"structures must be one per sentence, {self.num_sentences}, got {len(structures)}")
         parts = self._parts(structures)
-        part_scores = self.scores.flatten()[parts.part]
-        pair_scores = self.transition.flatten()[parts.pair]
+        part_scores = self.scores.flatten().index_select(0, parts.part)
+        pair_scores = self.transition.flatten().index_select(0, parts.pair)
         if part_scores.device.type == "cpu":
             self._check_possible(parts, part_scores, pair_scores)
         zeros = self.scores.new_zeros(self.num_sentences)
         return zeros.index_add(0, parts.sentence, part_scores).index_add(0, parts.pair_sentence, pair_scores)
 
     def log_prob(self, structures: Sequence[Any]) -> Tensor:
-        """log P(structure) of one structure per sentence, (B,); never above 0. Raises for one outside the support."""
+        """log P(structure) of one structure per sentence, (B,): at most 0, but for rounding.
+
+        Raises for one outside the support; on a GPU, where that would make the host wait, an impossible one has -inf.
+        """
         return self.score(structures) - self.log_partition
 
     @property

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask, checked_gold, dense_index
+from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask, checked_gold
 from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution, Parts
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov, in_order
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, flat_segments, segments_by_sentence
+from spansieve.crf.structures import FlatSegments, dense_index, flat_segments, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -133,7 +133,7 @@ class FilteredByMask(FilteredSemiMarkov):
     @cached_property
     def _is_candidate(self) -> Tensor:
         """(B, L, K, Y)."""
-        return candidate_mask(self._inputs.local_scores, self.lengths, self._inputs.gold, self.skip)
+        return self._kernel.dense_filter(self._inputs.local_scores, self.lengths, self._inputs.gold, self.skip)
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]
@@ -153,9 +153,9 @@ class FilteredByMask(FilteredSemiMarkov):
         )
 
     def _best(self) -> tuple[Tensor, list[Any]]:
-        flat = self.scores.detach().flatten()[self._index]
-        max_score, is_chosen = self._kernel.filtered_best(self.candidates, flat, self.transition.detach(), self.skip)
-        return max_score, self._chosen(is_chosen.cpu().numpy())
+        return self._kernel.dense_filtered_best(
+            self._is_candidate, self.scores.detach(), self.transition.detach(), self.lengths, self.skip
+        )
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         return super()._structures(is_part.flatten()[self._index])
@@ -173,7 +173,8 @@ class FilteredByMask(FilteredSemiMarkov):
         else:
             segments = in_order(flat_segments(structures))
             self._nodes_of_paths(segments)
-        return self._located(segments, dense_index(segments, self.scores.shape))
+        place = dense_index(segments, self.scores.shape)
+        return Parts.of(place, segments.sentence, segments.label, self.scores, self.transition)
 
 
 def dense_positions(candidates: Candidates, shape: Sequence[int]) -> Tensor:

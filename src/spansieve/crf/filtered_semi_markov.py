@@ -10,11 +10,10 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.checks import checked_scores, checked_transition, to_device
+from spansieve.crf.checks import checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
@@ -106,15 +105,8 @@ class FilteredSemiMarkov(Distribution):
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = in_order(flat_segments(structures))
-        return self._located(segments, self._nodes_of_paths(segments))
-
-    def _located(self, segments: FlatSegments, index: np.ndarray) -> Parts:
-        """Parts with the given positions in the flattened scores, and the transitions between neighbours."""
-        sentence, label = segments.sentence, segments.label
-        is_pair = sentence[1:] == sentence[:-1]
-        pair = (label[:-1] * len(self.transition) + label[1:])[is_pair]
-        arrays = (index, sentence, pair, sentence[1:][is_pair])
-        return Parts(*(to_device(torch.from_numpy(np.ascontiguousarray(x)), self.scores.device) for x in arrays))
+        nodes = self._nodes_of_paths(segments)
+        return Parts.of(nodes, segments.sentence, segments.label, self.scores, self.transition)
 
     def _nodes_of_paths(self, segments: FlatSegments) -> np.ndarray:
         """The candidate of each segment. Raises unless the segments of each sentence are a path."""

@@ -6,9 +6,11 @@ Axes: B sentences, L tokens, Y tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,21 +68,37 @@ class LinearChain(Distribution):
     def _cut(self, tags: Tensor) -> list[list[int]]:
         return [row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())]
 
+    def score(self, structures: Sequence[Sequence[int]] | Tensor) -> Tensor:
+        """The unnormalised log-probability of one tag sequence per sentence, (B,).
+
+        A tensor (B, L) of tags is taken too; what it holds beyond a sentence's length does not count.
+        """
+        if not isinstance(structures, Tensor):
+            return super().score(structures)
+        if structures.shape != self.scores.shape[:2]:
+            raise ValueError(f"tags must have shape {tuple(self.scores.shape[:2])}, got {tuple(structures.shape)}")
+        tags = structures.to(self.scores.device)
+        is_token = torch.arange(tags.shape[1], device=tags.device) < self.lengths[:, None]  # (B, L)
+        tags = torch.where(is_token, tags, torch.zeros_like(tags))
+        zero = self.scores.new_zeros(())
+        tag_scores = self.scores.gather(2, tags[..., None])[..., 0]
+        pair_scores = self.transition[tags[:, :-1], tags[:, 1:]]
+        return torch.where(is_token, tag_scores, zero).sum(1) + torch.where(is_token[:, 1:], pair_scores, zero).sum(1)
+
     def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
         _, num_tokens, num_tags = self.scores.shape
-        index, sentence, pair, pair_sentence = [], [], [], []
-        for b, (tags, length) in enumerate(zip(structures, self.lengths.tolist())):
-            if len(tags) != length:
-                raise ValueError(f"tags of sentence {b} must be {length}, one per token, got {len(tags)}")
-            for i, tag in enumerate(tags):
-                if not 0 <= tag < num_tags:
-                    raise ValueError(f"tag {tag} at token {i} of sentence {b} must lie between 0 and {num_tags - 1}")
-                index.append((b * num_tokens + i) * num_tags + tag)
-            sentence += [b] * length
-            pair += [previous * num_tags + following for previous, following in zip(tags, tags[1:])]
-            pair_sentence += [b] * max(0, length - 1)
-        lists = (index, sentence, pair, pair_sentence)
-        return Parts(*(to_device(torch.tensor(x, dtype=torch.int64), self.scores.device) for x in lists))
+        counts = np.array([len(tags) for tags in structures], np.int64)
+        if self.lengths.is_cpu and (wrong := np.flatnonzero(counts != self.lengths.numpy())).size:
+            b = int(wrong[0])
+            raise ValueError(f"tags of sentence {b} must be {self.lengths[b]}, one per token, got {counts[b]}")
+        tag = np.fromiter(chain.from_iterable(structures), np.int64, counts.sum())
+        sentence = np.repeat(np.arange(len(counts)), counts)
+        token = np.arange(len(tag)) - np.repeat(counts.cumsum() - counts, counts)
+        if (wrong := np.flatnonzero((tag < 0) | (tag >= num_tags))).size:
+            place = f"token {token[wrong[0]]} of sentence {sentence[wrong[0]]}"
+            raise ValueError(f"tag {tag[wrong[0]]} at {place} must lie between 0 and {num_tags - 1}")
+        part = (sentence * num_tokens + token) * num_tags + tag
+        return Parts.of(part, sentence, tag, self.scores, self.transition)
 
 
 def _constrained(scores, transition, lengths, constraints: TagConstraints):

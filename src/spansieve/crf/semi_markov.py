@@ -13,12 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition, to_device
+from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, check_segment, named, offsets_of, segments_by_sentence
+from spansieve.crf.structures import (
+    FlatSegments,
+    check_segments,
+    dense_index,
+    flat_segments,
+    named,
+    offsets_of,
+    segments_by_sentence,
+)
 from spansieve.segments import Segment
 
 
@@ -79,24 +87,31 @@ class SemiMarkov(Distribution):
         return segments_by_sentence(FlatSegments(offsets_of(sentence, self.num_sentences), start, end, label))
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        _, num_tokens, max_width, num_labels = self.scores.shape
-        index, sentence, pair, pair_sentence = [], [], [], []
-        for b, (segments, length) in enumerate(zip(structures, self.lengths.tolist())):
-            reached, previous = 0, None
-            for segment in segments:
-                start, end, label = segment
-                check_segment(segment, b, length, max_width, num_labels, 0)
-                if start != reached:
-                    raise ValueError(
-                        f"{named(segment)} of sentence {b} must start at {reached}, where the last one ends"
-                    )
-                index.append(((b * num_tokens + start) * max_width + end - start - 1) * num_labels + label)
-                sentence.append(b)
-                if previous is not None:
-                    pair.append(previous * num_labels + label)
-                    pair_sentence.append(b)
-                reached, previous = end, label
-            if reached != length:
-                raise ValueError(f"segments of sentence {b} must cover its {length} tokens, got the first {reached}")
-        lists = (index, sentence, pair, pair_sentence)
-        return Parts(*(to_device(torch.tensor(x, dtype=torch.int64), self.scores.device) for x in lists))
+        _, _, max_width, num_labels = self.scores.shape
+        segments = flat_segments(structures)
+        # On a GPU the lengths are not looked at, since the host would have to wait for them.
+        lengths = self.lengths.numpy() if self.lengths.is_cpu else None
+        limits = np.full(self.num_sentences, np.iinfo(np.int64).max) if lengths is None else lengths
+        check_segments(segments, limits, max_width, num_labels, lowest_label=0)
+        _check_cover(segments, lengths)
+        part = dense_index(segments, self.scores.shape)
+        return Parts.of(part, segments.sentence, segments.label, self.scores, self.transition)
+
+
+def _check_cover(segments: FlatSegments, lengths: np.ndarray | None) -> None:
+    """Each segment starts where the one before it ends, the first at 0, and the last ends with the sentence."""
+    is_first = np.zeros(len(segments.start), bool)
+    is_first[segments.offsets[:-1][np.diff(segments.offsets) > 0]] = True
+    reached = np.where(is_first, 0, np.concatenate(([0], segments.end[:-1]))[: len(is_first)])
+    if (wrong := np.flatnonzero(segments.start != reached)).size:
+        at = wrong[0]
+        segment = named((segments.start[at], segments.end[at], segments.label[at]))
+        b = segments.sentence[at]
+        raise ValueError(f"{segment} of sentence {b} must start at {reached[at]}, where the segments before it end")
+    if lengths is None:
+        return
+    ends = np.concatenate((segments.end, [0]))[segments.offsets[1:] - 1]
+    ends = np.where(np.diff(segments.offsets) > 0, ends, 0)
+    if (wrong := np.flatnonzero(ends != lengths)).size:
+        b = wrong[0]
+        raise ValueError(f"segments of sentence {b} must cover its {lengths[b]} tokens, got the first {ends[b]}")

@@ -67,7 +67,7 @@ def ours_on(work: Work, tasks: Sequence[str]) -> list[Contender]:
     for name, make, inputs, gold in (
         (FILTERED, filtered, (dense, transition), work.gold),
         (SEMI_MARKOV, semi_markov, (dense, transition), work.gold_cover),
-        (LINEAR_CHAIN, linear_chain, (tags, tag_transition), work.gold_tags),
+        (LINEAR_CHAIN, linear_chain, (tags, tag_transition), torch.tensor(work.gold_tags, device=work.device)),
     ):
         runs = {MODE: _mode(make, inputs), LOG_PARTITION: _sums(make, inputs), LOSS: _loss(make, inputs, gold)}
         note = f"{work.kept:.0%} of the spans kept" if name == FILTERED else "BIO tags" if name == LINEAR_CHAIN else ""
@@ -84,7 +84,7 @@ def _sums(make: Callable, inputs: Sequence[Tensor]) -> Callable[[], object]:
     return lambda: torch.autograd.grad(make(*inputs).log_partition.sum(), inputs)
 
 
-def _loss(make: Callable, inputs: Sequence[Tensor], gold: Sequence) -> Callable[[], object]:
+def _loss(make: Callable, inputs: Sequence[Tensor], gold: Sequence | Tensor) -> Callable[[], object]:
     return lambda: torch.autograd.grad(-make(*inputs, gold).log_prob(gold).sum(), inputs)
 
 

@@ -1,4 +1,4 @@
-"""The GPU backend, in Triton: one program per sentence and direction, one launch per sweep, no host synchronisation.
+"""The Triton kernels: one program per sentence and direction, one launch per sweep.
 
 Axes: B sentences, L tokens, K widths, Y labels. `scores[b, i, w, y]` is the segment that starts at i, has width w + 1
 and label y. ⊕ is log Σ exp, or for the semi-Markov model max, under one flag. A sweep goes over end positions
@@ -28,21 +28,12 @@ own type.
 
 from __future__ import annotations
 
-import dataclasses
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from spansieve.crf.candidates import Candidates
-from spansieve.crf.kernels import Sums
-
-_COLUMNS = ("offsets", "start", "end", "label", "lengths")
 _IMPOSSIBLE = tl.constexpr(float("-inf"))
 # With no promise of alignment a thread takes one label and not four, and ⊕ over widths or previous labels stays in it.
 _UNALIGNED = ["scores", "transition", "is_candidate"]
-_POSITIONS = 32  # positions that a program of the transition counts takes at once
 
 
 @triton.jit
@@ -105,7 +96,7 @@ def _store_at(position, tensor, values, sentence, direction, length, label, L, Y
 
 
 @triton.jit(do_not_specialize=["L"], do_not_specialize_on_alignment=_UNALIGNED)
-def _semi_markov_sweep(
+def semi_markov_sweep(
     scores, transition, lengths, total, entering, arriving, L,
     K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, TAKE_MAX: tl.constexpr,
 ):  # fmt: skip
@@ -139,7 +130,7 @@ def _semi_markov_sweep(
 
 
 @triton.jit(do_not_specialize=["L"], do_not_specialize_on_alignment=_UNALIGNED)
-def _filtered_sweep(
+def filtered_sweep(
     is_candidate, scores, transition, lengths, total, entering, arriving, L,
     K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     SKIP: tl.constexpr,
@@ -199,7 +190,7 @@ def _filtered_sweep(
 
 
 @triton.jit(do_not_specialize=["L"])
-def _segment_marginals(
+def segment_marginals(
     is_candidate, scores, lengths, total, entering, marginals, L,
     K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -222,7 +213,7 @@ def _segment_marginals(
 
 
 @triton.jit(do_not_specialize=["L"])
-def _transition_counts(
+def transition_counts(
     transition, lengths, total, arriving, counts, L,
     Y: tl.constexpr, COLUMNS: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
@@ -247,7 +238,7 @@ def _transition_counts(
 
 
 @triton.jit(do_not_specialize=["L"])
-def _trace_back(
+def trace_back(
     scores, transition, lengths, total, entering, widths, labels, L,
     K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -275,115 +266,21 @@ def _trace_back(
         end = best_start
 
 
-def _tile(scores):
-    """The constants of a kernel, with the padding that its power-of-two tiles need, and its number of warps."""
-    K, Y = scores.shape[-2:]
-    columns = triton.next_power_of_2(Y)
-    # The (Y, Y) tile is the widest: about 8 numbers of it to a thread, and no more warps than there is work for.
-    return {
-        "K": K,
-        "Y": Y,
-        "ROWS": triton.next_power_of_2(K),
-        "COLUMNS": columns,
-        "num_warps": min(16, max(1, columns * columns // 256)),
-    }
-
-
-def _sweep(is_candidate, scores, transition, lengths, skip, take_max, entering=None, arriving=None):
-    """log Z or the best score (B,), in the sweep's own type; fills `entering` and `arriving` where they are given."""
-    B, L = scores.shape[:2]
-    total = scores.new_empty(B, dtype=scores.dtype if take_max else torch.float64)
-    grid = (B, 1 if entering is None else len(entering))
-    tensors = (scores, transition, lengths, total, entering, arriving)
-    if is_candidate is None:
-        _semi_markov_sweep[grid](*tensors, L, TAKE_MAX=take_max, **_tile(scores))
-    else:
-        _filtered_sweep[grid](is_candidate, *tensors, L, SKIP=skip, **_tile(scores))
-    return total
-
-
-def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Sums:
-    B, L, _, Y = scores.shape
-    scores, transition, lengths = _ready(scores, transition, lengths)
-    with torch.cuda.device_of(scores):
-        if not with_marginals:
-            total = _sweep(is_candidate, scores, transition, lengths, skip, take_max=False)
-            return Sums(total.to(scores.dtype), None, None)
-        entering, arriving = scores.new_empty((2, 2, B, L + 1, Y), dtype=torch.float64)  # (2, B, L + 1, Y) each
-        total = _sweep(is_candidate, scores, transition, lengths, skip, False, entering, arriving)
-        marginals, counts = torch.empty_like(scores), scores.new_empty((B, Y, Y))
-        tile = _tile(scores)
-        _segment_marginals[B, L](is_candidate, scores, lengths, total, entering, marginals, L, **tile)
-        _transition_counts[B, Y](
-            transition, lengths, total, arriving, counts, L, Y=Y, COLUMNS=tile["COLUMNS"], POSITIONS=_POSITIONS
-        )
-        return Sums(total.to(scores.dtype), marginals, counts)
-
-
-def _ready(*tensors):
-    """As the kernels address them: packed, and outside any autograd graph, which the callers write themselves."""
-    return [tensor.detach().contiguous() for tensor in tensors]
-
-
-def semi_markov_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
-    """log Z, and the marginals and transition counts, of segmentations scored by (B, L, K, Y) and (Y, Y)."""
-    return _sums(None, scores, transition, lengths, False, with_marginals)
-
-
-def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The best score (B,), and at the start of each segment of the best segmentation its width and label (B, L).
-
-    The width is 0 at every other position, and everywhere when no segmentation is possible.
-    """
-    B, L, _, Y = scores.shape
-    scores, transition, lengths = _ready(scores, transition, lengths)
-    widths, labels = lengths.new_zeros((2, B, L), dtype=torch.int64)
-    with torch.cuda.device_of(scores):
-        entering = scores.new_empty((1, B, L + 1, Y))
-        total = _sweep(None, scores, transition, lengths, False, True, entering)
-        _trace_back[B,](scores, transition, lengths, total, entering, widths, labels, L, **_tile(scores))
-    return total, widths, labels
-
-
-def linear_chain_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
-    """log Z, and the marginals and transition counts, of tag sequences scored by (B, L, Y) and (Y, Y)."""
-    sums = semi_markov_sums(scores.unsqueeze(2), transition, lengths, with_marginals)
-    return sums._replace(marginals=sums.marginals.squeeze(2)) if with_marginals else sums
-
-
-def linear_chain_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """The best score (B,) and its tags (B, L), 0 beyond the sentence and where no tag sequence is possible."""
-    max_score, _, tags = semi_markov_best(scores.unsqueeze(2), transition, lengths)
-    return max_score, tags
-
-
-def dense_filtered_sums(
-    is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool
-) -> Sums:
-    """log Z, and the marginals and transition counts, of paths through the candidates, `is_candidate` (B, L, K, Y)."""
-    return _sums(is_candidate.contiguous().view(torch.uint8), scores, transition, lengths, skip, with_marginals)
-
-
-def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool, with_marginals: bool) -> Sums:
-    """The same for flat candidates and scores (N,), which take their places in the dense form for the sweep."""
-    shape = (candidates.num_sentences, candidates.num_tokens, candidates.max_width, len(transition))
-    place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
-    dense = scores.new_zeros(shape).index_put_(place, scores.detach())
-    is_candidate = torch.zeros(shape, dtype=torch.bool, device=scores.device)
-    is_candidate.index_put_(place, torch.ones_like(scores, dtype=torch.bool))
-    sums = dense_filtered_sums(is_candidate, dense, transition, candidates.lengths, skip, with_marginals)
-    return sums._replace(marginals=sums.marginals[place]) if with_marginals else sums
-
-
-def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool) -> tuple[Tensor, Tensor]:
-    """The best score (B,) and whether the best path takes each candidate (N,).
-
-    The answer is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
-    have started.
-    """
-    from spansieve.crf.kernels.cpu import tensors as cpu_tensors
-
-    columns = (candidates.offsets, candidates.start, candidates.end, candidates.label, candidates.lengths)
-    on_host = dataclasses.replace(candidates, **dict(zip(_COLUMNS, (column.cpu() for column in columns))))
-    best = cpu_tensors.filtered_best(on_host, scores.cpu(), transition.cpu(), skip)
-    return tuple(tensor.to(scores.device) for tensor in best)
+@triton.jit(do_not_specialize=["L"])
+def filter_spans(
+    local_scores, lengths, covered, is_candidate, L,
+    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Which label, if any, the filter gives to the spans that start at one position of one sentence."""
+    sentence, start = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    row, label = tl.arange(0, ROWS), tl.arange(0, COLUMNS)[None, :]
+    offset = ((sentence * L + start) * K + row[:, None]) * Y + label  # (K, Y)
+    is_stored = (row < K)[:, None] & (label < Y)
+    score = tl.load(local_scores + offset, mask=is_stored, other=_IMPOSSIBLE)
+    best = tl.argmax(score, 1, tie_break_left=True)  # (K,)
+    end = start + row + 1
+    is_kept = (best > 0) & (end <= tl.load(lengths + sentence).to(tl.int32))
+    if covered is not None:
+        place = covered + sentence * (L + 1)
+        is_kept = is_kept & (tl.load(place + end, mask=is_kept, other=0) > tl.load(place + start))
+    tl.store(is_candidate + offset, (is_kept[:, None] & (label == best[:, None])).to(tl.uint8), mask=is_stored)

@@ -1,0 +1,169 @@
+"""The GPU backend, in Triton: what `sweeps.py` computes, launched without ever making the host wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import triton
+from torch import Tensor
+
+from spansieve.crf.candidates import Candidates, gold_on_device
+from spansieve.crf.kernels import Sums, cpu
+from spansieve.crf.kernels.cuda.sweeps import (
+    filter_spans,
+    filtered_sweep,
+    segment_marginals,
+    semi_markov_sweep,
+    trace_back,
+    transition_counts,
+)
+from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
+from spansieve.segments import Segment
+
+_POSITIONS = 32  # positions that a program of the transition counts takes at once
+
+
+def _tile(scores):
+    """The constants of a kernel, with the padding that its power-of-two tiles need, and its number of warps."""
+    K, Y = scores.shape[-2:]
+    columns = triton.next_power_of_2(Y)
+    # The (Y, Y) tile is the widest: about 8 numbers of it to a thread, and no more warps than there is work for.
+    return {
+        "K": K,
+        "Y": Y,
+        "ROWS": triton.next_power_of_2(K),
+        "COLUMNS": columns,
+        "num_warps": min(16, max(1, columns * columns // 256)),
+    }
+
+
+def _sweep(is_candidate, scores, transition, lengths, skip, take_max, entering=None, arriving=None):
+    """log Z or the best score (B,), in the sweep's own type; fills `entering` and `arriving` where they are given."""
+    B, L = scores.shape[:2]
+    total = scores.new_empty(B, dtype=scores.dtype if take_max else torch.float64)
+    grid = (B, 1 if entering is None else len(entering))
+    tensors = (scores, transition, lengths, total, entering, arriving)
+    if is_candidate is None:
+        semi_markov_sweep[grid](*tensors, L, TAKE_MAX=take_max, **_tile(scores))
+    else:
+        filtered_sweep[grid](is_candidate, *tensors, L, SKIP=skip, **_tile(scores))
+    return total
+
+
+def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Sums:
+    B, L, _, Y = scores.shape
+    scores, transition, lengths = _ready(scores, transition, lengths)
+    with torch.cuda.device_of(scores):
+        if not with_marginals:
+            total = _sweep(is_candidate, scores, transition, lengths, skip, take_max=False)
+            return Sums(total.to(scores.dtype), None, None)
+        entering, arriving = scores.new_empty((2, 2, B, L + 1, Y), dtype=torch.float64)  # (2, B, L + 1, Y) each
+        total = _sweep(is_candidate, scores, transition, lengths, skip, False, entering, arriving)
+        marginals, counts = torch.empty_like(scores), scores.new_empty((B, Y, Y))
+        tile = _tile(scores)
+        segment_marginals[B, L](is_candidate, scores, lengths, total, entering, marginals, L, **tile)
+        transition_counts[B, Y](
+            transition, lengths, total, arriving, counts, L, Y=Y, COLUMNS=tile["COLUMNS"], POSITIONS=_POSITIONS
+        )
+        return Sums(total.to(scores.dtype), marginals, counts)
+
+
+def _ready(*tensors):
+    """As the kernels address them: packed, and outside any autograd graph, which the callers write themselves."""
+    return [tensor.detach().contiguous() for tensor in tensors]
+
+
+def semi_markov_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
+    """log Z, and the marginals and transition counts, of segmentations scored by (B, L, K, Y) and (Y, Y)."""
+    return _sums(None, scores, transition, lengths, False, with_marginals)
+
+
+def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The best score (B,), and at the start of each segment of the best segmentation its width and label (B, L).
+
+    The width is 0 at every other position, and everywhere when no segmentation is possible.
+    """
+    B, L, _, Y = scores.shape
+    scores, transition, lengths = _ready(scores, transition, lengths)
+    widths, labels = lengths.new_zeros((2, B, L), dtype=torch.int64)
+    with torch.cuda.device_of(scores):
+        entering = scores.new_empty((1, B, L + 1, Y))
+        total = _sweep(None, scores, transition, lengths, False, True, entering)
+        trace_back[B,](scores, transition, lengths, total, entering, widths, labels, L, **_tile(scores))
+    return total, widths, labels
+
+
+def linear_chain_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
+    """log Z, and the marginals and transition counts, of tag sequences scored by (B, L, Y) and (Y, Y)."""
+    sums = semi_markov_sums(scores.unsqueeze(2), transition, lengths, with_marginals)
+    return sums._replace(marginals=sums.marginals.squeeze(2)) if with_marginals else sums
+
+
+def linear_chain_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """The best score (B,) and its tags (B, L), 0 beyond the sentence and where no tag sequence is possible."""
+    max_score, _, tags = semi_markov_best(scores.unsqueeze(2), transition, lengths)
+    return max_score, tags
+
+
+def dense_filter(local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, skip: bool) -> Tensor:
+    """The filter, with the training rules where there is gold, as a mask (B, L, K, Y)."""
+    B, L = local_scores.shape[:2]
+    local_scores, lengths = _ready(local_scores, lengths)
+    is_candidate = torch.empty(local_scores.shape, dtype=torch.bool, device=local_scores.device)
+    covered, place = (None, None) if gold is None else gold_on_device(gold, local_scores)
+    with torch.cuda.device_of(local_scores):
+        near_gold = None if skip else covered
+        filter_spans[B, L](local_scores, lengths, near_gold, is_candidate.view(torch.uint8), L, **_tile(local_scores))
+    return is_candidate if place is None else is_candidate.view(-1).index_fill_(0, place, True).view(local_scores.shape)
+
+
+def dense_filtered_sums(
+    is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool
+) -> Sums:
+    """log Z, and the marginals and transition counts, of paths through the candidates, `is_candidate` (B, L, K, Y)."""
+    return _sums(is_candidate.contiguous().view(torch.uint8), scores, transition, lengths, skip, with_marginals)
+
+
+def dense_filtered_best(
+    is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor, skip: bool
+) -> tuple[Tensor, list[tuple[Segment, ...]]]:
+    """The best score (B,) and the best paths.
+
+    The answer is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
+    have started.
+    """
+    place = is_candidate.view(-1).nonzero()[:, 0]
+    flat = scores.flatten().index_select(0, place).cpu().numpy()
+    B, L, K, Y = scores.shape
+    span, label = np.divmod(place.cpu().numpy(), Y)
+    first, width = np.divmod(span, K)
+    sentence, start = np.divmod(first, L)
+    end = start + width + 1
+    order = np.lexsort((label, start, end, sentence))
+    nodes = FlatSegments(offsets_of(sentence, B), start[order], end[order], label[order])
+    options = {"skip": skip, "threads": torch.get_num_threads()}
+    max_score, is_chosen = cpu.filtered_best(
+        *nodes, flat[order], transition.cpu().numpy(), lengths.cpu().numpy(), **options
+    )
+    index = is_chosen.nonzero()[0]
+    chosen = FlatSegments(np.searchsorted(index, nodes.offsets), *(column[index] for column in nodes[1:]))
+    return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(chosen)
+
+
+def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool, with_marginals: bool) -> Sums:
+    """The same for flat candidates and scores (N,), which take their places in the dense form for the sweep."""
+    shape = (candidates.num_sentences, candidates.num_tokens, candidates.max_width, len(transition))
+    place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
+    dense = scores.new_zeros(shape).index_put_(place, scores.detach())
+    is_candidate = torch.zeros(shape, dtype=torch.bool, device=scores.device)
+    is_candidate.index_put_(place, torch.ones_like(scores, dtype=torch.bool))
+    sums = dense_filtered_sums(is_candidate, dense, transition, candidates.lengths, skip, with_marginals)
+    return sums._replace(marginals=sums.marginals[place]) if with_marginals else sums
+
+
+def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool) -> tuple[Tensor, Tensor]:
+    """The best score (B,) and whether the best path takes each candidate (N,); on the host, as above."""
+    columns = (candidates.offsets, candidates.start, candidates.end, candidates.label, scores, transition)
+    arrays = [tensor.detach().cpu().numpy() for tensor in (*columns, candidates.lengths)]
+    max_score, is_chosen = cpu.filtered_best(*arrays, skip=skip, threads=torch.get_num_threads())
+    return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
