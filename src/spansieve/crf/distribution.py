@@ -29,13 +29,16 @@ class Parts(NamedTuple):
     sentence: Tensor  # the sentence of each
     pair: Tensor  # positions in the flattened transition
     pair_sentence: Tensor
+    has_padding: bool = False  # some belong to sentence B, which is none: they do not count
 
     @classmethod
     def of(cls, part: np.ndarray, sentence: np.ndarray, label: np.ndarray, scores: Tensor, transition: Tensor) -> Parts:
         """Of parts in order, with the transitions between neighbours in a sentence."""
         is_pair = sentence[1:] == sentence[:-1]
         pair = (label[:-1] * len(transition) + label[1:])[is_pair]
-        return cls(*arrays_to_device((part, sentence, pair, sentence[1:][is_pair]), scores.device))
+        arrays = (part, sentence, pair, sentence[1:][is_pair])
+        part_, sentence_, pair_, pair_sentence = arrays_to_device(arrays, scores.device)
+        return cls(part_, sentence_, pair_, pair_sentence)
 
 
 class Distribution(ABC):
@@ -127,22 +130,17 @@ class Distribution(ABC):
 
     def score(self, structures: Sequence[Any]) -> Tensor:
         """The unnormalised log-probability of one structure per sentence, (B,)."""
-        if len(structures) != self.num_sentences:
-            raise ValueError(f"structures must be one per sentence, {self.num_sentences}, got {len(structures)}")
-        parts = self._parts(structures)
-        part_scores = self.scores.flatten().index_select(0, parts.part)
-        pair_scores = self.transition.flatten().index_select(0, parts.pair)
-        if part_scores.device.type == "cpu":
-            self._check_possible(parts, part_scores, pair_scores)
-        zeros = self.scores.new_zeros(self.num_sentences)
-        return zeros.index_add(0, parts.sentence, part_scores).index_add(0, parts.pair_sentence, pair_scores)
+        return self._score_of(self._checked_parts(structures), self.scores, self.transition)
 
     def log_prob(self, structures: Sequence[Any]) -> Tensor:
         """log P(structure) of one structure per sentence, (B,): at most 0, but for rounding.
 
         Raises for one outside the support; on a GPU, where that would make the host wait, an impossible one has -inf.
         """
-        return self.score(structures) - self.log_partition
+        parts = self._checked_parts(structures)
+        if self._is_tracked and "log_partition" not in self.__dict__:
+            return _LogProb.apply(self._without_caches(), parts, self.scores, self.transition)
+        return self._score_of(parts, self.scores, self.transition) - self.log_partition
 
     @property
     def max_score(self) -> Tensor:
@@ -211,15 +209,26 @@ class Distribution(ABC):
     def _best_found(self) -> tuple[Tensor, list[Any]]:
         return self._best()
 
-    def _check_possible(self, parts: Parts, part_scores: Tensor, pair_scores: Tensor) -> None:
-        for sentence, scores, name in (
-            (parts.sentence, part_scores, "part"),
-            (parts.pair_sentence, pair_scores, "transition"),
-        ):
-            impossible = (scores == -torch.inf).nonzero()
-            if len(impossible):
-                b = int(sentence[impossible[0, 0]])
-                raise ValueError(f"structure {b} is outside the support: a {name} of it has a score of -inf")
+    def _checked_parts(self, structures: Sequence[Any]) -> Parts:
+        if len(structures) != self.num_sentences:
+            raise ValueError(f"structures must be one per sentence, {self.num_sentences}, got {len(structures)}")
+        parts = self._parts(structures)
+        if self.scores.is_cpu:
+            for index, sentence, scores, name in (
+                (parts.part, parts.sentence, self.scores, "part"),
+                (parts.pair, parts.pair_sentence, self.transition, "transition"),
+            ):
+                is_impossible = scores.detach().flatten().index_select(0, index) == -torch.inf
+                if is_impossible.any():
+                    b = int(sentence[is_impossible][0])
+                    raise ValueError(f"structure {b} is outside the support: a {name} of it has a score of -inf")
+        return parts
+
+    def _score_of(self, parts: Parts, scores: Tensor, transition: Tensor) -> Tensor:
+        total = scores.new_zeros(self.num_sentences + parts.has_padding)
+        total = total.index_add(0, parts.sentence, scores.flatten().index_select(0, parts.part))
+        total = total.index_add(0, parts.pair_sentence, transition.flatten().index_select(0, parts.pair))
+        return total[: self.num_sentences] if parts.has_padding else total
 
 
 class _LogPartition(torch.autograd.Function):
@@ -239,6 +248,31 @@ class _LogPartition(torch.autograd.Function):
             marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
         to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
         return None, ctx.distribution._spread(gradient) * marginals, to_transition
+
+
+class _LogProb(torch.autograd.Function):
+    """score - log Z in one, for training: the gradient is what the structure has less what was expected."""
+
+    @staticmethod
+    def forward(ctx, distribution, parts, scores, transition):
+        sums = distribution._sums(scores, transition, True)
+        ctx.distribution, ctx.parts = distribution, parts
+        ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
+        return distribution._score_of(parts, scores, transition) - sums.log_partition
+
+    @staticmethod
+    def backward(ctx, gradient):
+        scores, transition, marginals, counts = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
+        parts, less = ctx.parts, -gradient
+        if parts.has_padding:
+            gradient = torch.cat((gradient, gradient.new_zeros(1)))
+        to_scores = (ctx.distribution._spread(less) * marginals).flatten()
+        to_scores = to_scores.index_add(0, parts.part, gradient.index_select(0, parts.sentence))
+        to_transition = less @ counts.flatten(1)
+        to_transition = to_transition.index_add(0, parts.pair, gradient.index_select(0, parts.pair_sentence))
+        return None, None, to_scores.view(scores.shape), to_transition.view(transition.shape)
 
 
 class _Expectations(torch.autograd.Function):

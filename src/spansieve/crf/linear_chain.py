@@ -68,24 +68,9 @@ class LinearChain(Distribution):
     def _cut(self, tags: Tensor) -> list[list[int]]:
         return [row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())]
 
-    def score(self, structures: Sequence[Sequence[int]] | Tensor) -> Tensor:
-        """The unnormalised log-probability of one tag sequence per sentence, (B,).
-
-        A tensor (B, L) of tags is taken too; what it holds beyond a sentence's length does not count.
-        """
-        if not isinstance(structures, Tensor):
-            return super().score(structures)
-        if structures.shape != self.scores.shape[:2]:
-            raise ValueError(f"tags must have shape {tuple(self.scores.shape[:2])}, got {tuple(structures.shape)}")
-        tags = structures.to(self.scores.device)
-        is_token = torch.arange(tags.shape[1], device=tags.device) < self.lengths[:, None]  # (B, L)
-        tags = torch.where(is_token, tags, torch.zeros_like(tags))
-        zero = self.scores.new_zeros(())
-        tag_scores = self.scores.gather(2, tags[..., None])[..., 0]
-        pair_scores = self.transition[tags[:, :-1], tags[:, 1:]]
-        return torch.where(is_token, tag_scores, zero).sum(1) + torch.where(is_token[:, 1:], pair_scores, zero).sum(1)
-
-    def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
+    def _parts(self, structures: Sequence[Sequence[int]] | Tensor) -> Parts:
+        if isinstance(structures, Tensor):
+            return self._parts_of_tensor(structures)
         _, num_tokens, num_tags = self.scores.shape
         counts = np.array([len(tags) for tags in structures], np.int64)
         if self.lengths.is_cpu and (wrong := np.flatnonzero(counts != self.lengths.numpy())).size:
@@ -99,6 +84,21 @@ class LinearChain(Distribution):
             raise ValueError(f"tag {tag[wrong[0]]} at {place} must lie between 0 and {num_tags - 1}")
         part = (sentence * num_tokens + token) * num_tags + tag
         return Parts.of(part, sentence, tag, self.scores, self.transition)
+
+    def _parts_of_tensor(self, tags: Tensor) -> Parts:
+        """From tags (B, L) on the device: what lies beyond a sentence's length is left out, without looking there."""
+        num_sentences, num_tokens, num_tags = self.scores.shape
+        if tags.shape != (num_sentences, num_tokens):
+            raise ValueError(f"tags must have shape ({num_sentences}, {num_tokens}), got {tuple(tags.shape)}")
+        if tags.is_cpu:
+            return self._parts([row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())])
+        device = self.scores.device
+        tags = tags.to(device)
+        is_token = torch.arange(num_tokens, device=device) < self.lengths[:, None]
+        sentence = torch.where(is_token, torch.arange(num_sentences, device=device)[:, None], num_sentences)
+        first = torch.arange(0, num_sentences * num_tokens * num_tags, num_tags, device=device)  # of each token
+        pair = torch.add(tags[:, 1:], tags[:, :-1], alpha=num_tags)
+        return Parts(first + tags.flatten(), sentence.flatten(), pair.flatten(), sentence[:, 1:].flatten(), True)
 
 
 def _constrained(scores, transition, lengths, constraints: TagConstraints):

@@ -29,7 +29,7 @@ def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(segments) for segments in lists], out=offsets[1:])
     triples = list(chain.from_iterable(lists))
-    if any(len(triple) != 3 for triple in triples):
+    if not {3}.issuperset(map(len, triples)):
         wrong = next(triple for triple in triples if len(triple) != 3)
         raise ValueError(f"a segment must be (start, end, label), got {tuple(wrong)}")
     # np.array would look at each number for its type, which takes ten times as long.

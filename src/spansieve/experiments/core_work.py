@@ -37,7 +37,7 @@ class Work:
 
     @cached_property
     def lengths(self) -> Tensor:
-        return torch.full((self.num_sentences,), self.num_tokens)
+        return torch.full((self.num_sentences,), self.num_tokens, device=self.device)
 
     @cached_property
     def local_scores(self) -> Tensor:

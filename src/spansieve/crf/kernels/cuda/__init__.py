@@ -9,14 +9,7 @@ from torch import Tensor
 
 from spansieve.crf.candidates import Candidates, gold_on_device
 from spansieve.crf.kernels import Sums, cpu
-from spansieve.crf.kernels.cuda.sweeps import (
-    filter_spans,
-    filtered_sweep,
-    segment_marginals,
-    semi_markov_sweep,
-    trace_back,
-    transition_counts,
-)
+from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
 from spansieve.segments import Segment
 
@@ -60,11 +53,10 @@ def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Su
         entering, arriving = scores.new_empty((2, 2, B, L + 1, Y), dtype=torch.float64)  # (2, B, L + 1, Y) each
         total = _sweep(is_candidate, scores, transition, lengths, skip, False, entering, arriving)
         marginals, counts = torch.empty_like(scores), scores.new_empty((B, Y, Y))
-        tile = _tile(scores)
-        segment_marginals[B, L](is_candidate, scores, lengths, total, entering, marginals, L, **tile)
-        transition_counts[B, Y](
-            transition, lengths, total, arriving, counts, L, Y=Y, COLUMNS=tile["COLUMNS"], POSITIONS=_POSITIONS
-        )
+        expectations[B, L + Y](
+            is_candidate, scores, transition, lengths, total, entering, arriving, marginals, counts, L,
+            POSITIONS=_POSITIONS, **_tile(scores),
+        )  # fmt: skip
         return Sums(total.to(scores.dtype), marginals, counts)
 
 

@@ -190,12 +190,26 @@ def filtered_sweep(
 
 
 @triton.jit(do_not_specialize=["L"])
-def segment_marginals(
-    is_candidate, scores, lengths, total, entering, marginals, L,
+def expectations(
+    is_candidate, scores, transition, lengths, total, entering, arriving, marginals, counts, L,
+    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, POSITIONS: tl.constexpr,
+):  # fmt: skip
+    """Of one sentence, either the marginals at one start or the transition counts of one label: (B, L + Y) programs."""
+    sentence, which = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if which < L:
+        _segment_marginals(
+            is_candidate, scores, lengths, total, entering, marginals, L, sentence, which, K, Y, ROWS, COLUMNS
+        )
+    else:
+        _transition_counts(transition, lengths, total, arriving, counts, L, sentence, which - L, Y, COLUMNS, POSITIONS)
+
+
+@triton.jit
+def _segment_marginals(
+    is_candidate, scores, lengths, total, entering, marginals, L, sentence, start,
     K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The marginals of the segments that start at one position of one sentence."""
-    sentence, start = tl.program_id(0).to(tl.int64), tl.program_id(1)
     row, label = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     length = tl.load(lengths + sentence).to(tl.int32)
     end = start + row + 1
@@ -212,13 +226,12 @@ def segment_marginals(
     tl.store(marginals + offset, marginal, mask=is_stored)
 
 
-@triton.jit(do_not_specialize=["L"])
-def transition_counts(
-    transition, lengths, total, arriving, counts, L,
+@triton.jit
+def _transition_counts(
+    transition, lengths, total, arriving, counts, L, sentence, previous,
     Y: tl.constexpr, COLUMNS: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
     """The expected number of times one label is followed by each, in one sentence."""
-    sentence, previous = tl.program_id(0).to(tl.int64), tl.program_id(1)
     PRECISION: tl.constexpr = counts.dtype.element_ty
     label = tl.arange(0, COLUMNS)
     length = tl.load(lengths + sentence).to(tl.int32)
