@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from spansieve.crf.constraints import TagConstraints as TagConstraints
     from spansieve.crf.distribution import Distribution as Distribution
     from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov as FilteredSemiMarkov
+    from spansieve.crf.gold import Gold as Gold
     from spansieve.crf.linear_chain import LinearChain as LinearChain
     from spansieve.crf.overlaps import best_disjoint as best_disjoint
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
@@ -18,6 +19,7 @@ _HOMES = {
     "Candidates": "candidates",
     "Distribution": "distribution",
     "FilteredSemiMarkov": "filtered_semi_markov",
+    "Gold": "gold",
     "LinearChain": "linear_chain",
     "SemiMarkov": "semi_markov",
     "TagConstraints": "constraints",

@@ -11,34 +11,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.checks import arrays_to_device
-from spansieve.crf.kernels import Sums
+from spansieve.crf.gold import Gold, Parts
+from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.semirings import KBest, LogSum, Max, Sample, Semiring
-
-
-class Parts(NamedTuple):
-    """Structures taken apart: which scores and which transitions they add up, all sentences in one list."""
-
-    part: Tensor  # positions in the flattened scores
-    sentence: Tensor  # the sentence of each
-    pair: Tensor  # positions in the flattened transition
-    pair_sentence: Tensor
-    has_padding: bool = False  # some belong to sentence B, which is none: they do not count
-
-    @classmethod
-    def of(cls, part: np.ndarray, sentence: np.ndarray, label: np.ndarray, scores: Tensor, transition: Tensor) -> Parts:
-        """Of parts in order, with the transitions between neighbours in a sentence."""
-        is_pair = sentence[1:] == sentence[:-1]
-        pair = (label[:-1] * len(transition) + label[1:])[is_pair]
-        arrays = (part, sentence, pair, sentence[1:][is_pair])
-        part_, sentence_, pair_, pair_sentence = arrays_to_device(arrays, scores.device)
-        return cls(part_, sentence_, pair_, pair_sentence)
 
 
 class Distribution(ABC):
@@ -48,10 +29,11 @@ class Distribution(ABC):
     the scores and the transition, which half precision enters as float32.
     """
 
-    def __init__(self, scores: Tensor, transition: Tensor, num_sentences: int) -> None:
+    def __init__(self, scores: Tensor, transition: Tensor, num_sentences: int, kernel: ModuleType = reference) -> None:
         self.scores = scores
         self.transition = transition
         self.num_sentences = num_sentences
+        self._kernel = kernel
 
     # ---- What a distribution must say
 
@@ -108,7 +90,7 @@ class Distribution(ABC):
         """log Z of each sentence, (B,)."""
         if self._is_tracked:
             return _LogPartition.apply(self._without_caches(), self.scores, self.transition)
-        return self._sums(self.scores, self.transition, False).log_partition
+        return self._sums(self.scores, self.transition, False).log_partition.to(self.scores.dtype)
 
     @property
     def marginals(self) -> Tensor:
@@ -128,11 +110,11 @@ class Distribution(ABC):
         is_possible = self.log_partition > -torch.inf
         return torch.where(is_possible, self.log_partition, torch.zeros_like(expected)) - expected
 
-    def score(self, structures: Sequence[Any]) -> Tensor:
-        """The unnormalised log-probability of one structure per sentence, (B,)."""
+    def score(self, structures: Sequence[Any] | Gold) -> Tensor:
+        """The unnormalised log-probability of one structure per sentence, (B,); structures as such, or as `Gold`."""
         return self._score_of(self._checked_parts(structures), self.scores, self.transition)
 
-    def log_prob(self, structures: Sequence[Any]) -> Tensor:
+    def log_prob(self, structures: Sequence[Any] | Gold) -> Tensor:
         """log P(structure) of one structure per sentence, (B,): at most 0, but for rounding.
 
         Raises for one outside the support; on a GPU, where that would make the host wait, an impossible one has -inf.
@@ -209,10 +191,10 @@ class Distribution(ABC):
     def _best_found(self) -> tuple[Tensor, list[Any]]:
         return self._best()
 
-    def _checked_parts(self, structures: Sequence[Any]) -> Parts:
+    def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
         if len(structures) != self.num_sentences:
             raise ValueError(f"structures must be one per sentence, {self.num_sentences}, got {len(structures)}")
-        parts = self._parts(structures)
+        parts = self._parts_of_gold(structures) if isinstance(structures, Gold) else self._parts(structures)
         if self.scores.is_cpu:
             for index, sentence, scores, name in (
                 (parts.part, parts.sentence, self.scores, "part"),
@@ -224,11 +206,15 @@ class Distribution(ABC):
                     raise ValueError(f"structure {b} is outside the support: a {name} of it has a score of -inf")
         return parts
 
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        if gold.shape != tuple(self.scores.shape):
+            raise ValueError(f"gold must be made for scores of shape {tuple(self.scores.shape)}, got {gold.shape}")
+        return gold.parts
+
     def _score_of(self, parts: Parts, scores: Tensor, transition: Tensor) -> Tensor:
-        total = scores.new_zeros(self.num_sentences + parts.has_padding)
+        total = scores.new_zeros(self.num_sentences)
         total = total.index_add(0, parts.sentence, scores.flatten().index_select(0, parts.part))
-        total = total.index_add(0, parts.pair_sentence, transition.flatten().index_select(0, parts.pair))
-        return total[: self.num_sentences] if parts.has_padding else total
+        return total.index_add(0, parts.pair_sentence, transition.flatten().index_select(0, parts.pair))
 
 
 class _LogPartition(torch.autograd.Function):
@@ -239,7 +225,7 @@ class _LogPartition(torch.autograd.Function):
         sums = distribution._sums(scores, transition, True)
         ctx.distribution = distribution
         ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
-        return sums.log_partition
+        return sums.log_partition.to(scores.dtype)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -258,6 +244,8 @@ class _LogProb(torch.autograd.Function):
         sums = distribution._sums(scores, transition, True)
         ctx.distribution, ctx.parts = distribution, parts
         ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
+        if hasattr(distribution._kernel, "log_prob"):
+            return distribution._kernel.log_prob(parts, scores, transition, sums.log_partition)
         return distribution._score_of(parts, scores, transition) - sums.log_partition
 
     @staticmethod
@@ -265,9 +253,9 @@ class _LogProb(torch.autograd.Function):
         scores, transition, marginals, counts = ctx.saved_tensors
         if torch.is_grad_enabled():
             marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
+        elif scores.ndim > 1 and hasattr(ctx.distribution._kernel, "log_prob_gradients"):
+            return None, None, *ctx.distribution._kernel.log_prob_gradients(ctx.parts, gradient, marginals, counts)
         parts, less = ctx.parts, -gradient
-        if parts.has_padding:
-            gradient = torch.cat((gradient, gradient.new_zeros(1)))
         to_scores = (ctx.distribution._spread(less) * marginals).flatten()
         to_scores = to_scores.index_add(0, parts.part, gradient.index_select(0, parts.sentence))
         to_transition = less @ counts.flatten(1)

@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask, checked_gold
+from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask
 from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
-from spansieve.crf.distribution import Distribution, Parts
-from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov, in_order
+from spansieve.crf.distribution import Distribution
+from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, dense_index, flat_segments, segments_by_sentence
+from spansieve.crf.structures import FlatSegments, named, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -31,8 +32,8 @@ class DenseInputs(NamedTuple):
     global_scores: Tensor  # (B, L, K, Y)
     transition: Tensor  # (Y, Y)
     lengths: Tensor  # (B,)
-    given_gold: Sequence[Sequence[Segment]] | None
-    gold: FlatSegments | None
+    given_gold: Sequence[Sequence[Segment]] | Gold | None
+    gold: Gold | None
     skip: bool
 
 
@@ -41,7 +42,7 @@ def filtered_from_scores(
     global_scores: Tensor,
     transition: Tensor,
     lengths: Tensor | Sequence[int],
-    gold: Sequence[Sequence[Segment]] | None,
+    gold: Sequence[Sequence[Segment]] | Gold | None,
     skip: bool,
     kernel: ModuleType | None,
 ) -> FilteredSemiMarkov:
@@ -53,15 +54,27 @@ def filtered_from_scores(
     if local_scores.shape != scores.shape:
         shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
         raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
-    num_sentences, num_tokens, max_width, num_labels = scores.shape
+    num_sentences, num_tokens, _, num_labels = scores.shape
     transition = checked_transition(transition, scores, num_labels)
     lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
-    flat_gold = None if gold is None else checked_gold(gold, lengths, max_width, num_labels)
+    ready_gold = None if gold is None else _ready(gold, scores, lengths)
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
-    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, flat_gold, skip)
+    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip)
     if hasattr(kernel, "dense_filtered_sums"):
         return FilteredByMask(inputs, kernel)
     return FilteredByIndex(inputs, kernel)
+
+
+def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
+    if not isinstance(gold, Gold):
+        gold = Gold.from_segments(gold, scores.shape, lengths.numpy() if lengths.is_cpu else None, scores.device)
+    if gold.segments is None or gold.shape != tuple(scores.shape):
+        raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {gold.shape}")
+    if len(gold.segments.label) and gold.segments.label.min() < 1:
+        at = int(gold.segments.label.argmin())
+        segment = named((gold.segments.start[at], gold.segments.end[at], 0))
+        raise ValueError(f"{segment} of sentence {gold.segments.sentence[at]} must have a label above 0, as 0 is null")
+    return gold
 
 
 class FilteredByIndex(FilteredSemiMarkov):
@@ -74,12 +87,13 @@ class FilteredByIndex(FilteredSemiMarkov):
         self._shape = inputs.global_scores.shape
         num_sentences, num_tokens, max_width, _ = self._shape
         self._at_hand: Any = None  # what the filter's own pass found, the best path included
-        self.lengths, self.skip, self._kernel = inputs.lengths, inputs.skip, kernel
+        self.lengths, self.skip = inputs.lengths, inputs.skip
         is_tracked = inputs.global_scores.requires_grad or inputs.transition.requires_grad
         is_tracked = is_tracked and torch.is_grad_enabled()
         if hasattr(kernel, "segments_from_scores"):
             find_best = inputs.gold is None and not is_tracked
-            kept = kernel.segments_from_scores(*inputs[:4], inputs.gold, inputs.skip, find_best)
+            segments = None if inputs.gold is None else inputs.gold.segments
+            kept = kernel.segments_from_scores(*inputs[:4], segments, inputs.skip, find_best)
             self._columns = kept[:4]
             self._index = torch.from_numpy(kept.index)
             self._sentence = torch.from_numpy(kept.sentence)
@@ -87,7 +101,8 @@ class FilteredByIndex(FilteredSemiMarkov):
                 self._at_hand = kept
             flat = torch.from_numpy(kept.score)
         else:
-            mask = candidate_mask(inputs.local_scores, inputs.lengths, inputs.gold, inputs.skip)
+            segments = None if inputs.gold is None else inputs.gold.segments
+            mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip)
             columns = candidates_of_mask(mask)
             self.candidates = Candidates(*columns, inputs.lengths, num_tokens, max_width)
             self._index = dense_positions(self.candidates, self._shape)
@@ -95,7 +110,7 @@ class FilteredByIndex(FilteredSemiMarkov):
             flat = inputs.global_scores.flatten().index_select(0, self._index)
         if is_tracked:
             flat = inputs.global_scores.flatten().index_select(0, self._index)
-        Distribution.__init__(self, flat, inputs.transition, num_sentences)
+        Distribution.__init__(self, flat, inputs.transition, num_sentences, kernel)
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]
@@ -126,9 +141,9 @@ class FilteredByMask(FilteredSemiMarkov):
     """
 
     def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
-        self._inputs, self._kernel = inputs, kernel
+        self._inputs = inputs
         self.lengths, self.skip = inputs.lengths, inputs.skip
-        Distribution.__init__(self, inputs.global_scores, inputs.transition, len(inputs.lengths))
+        Distribution.__init__(self, inputs.global_scores, inputs.transition, len(inputs.lengths), kernel)
 
     @cached_property
     def _is_candidate(self) -> Tensor:
@@ -166,15 +181,18 @@ class FilteredByMask(FilteredSemiMarkov):
     def _part_sums(self, values: Tensor) -> Tensor:
         return Distribution._part_sums(self, values)
 
-    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+    def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
         # The gold that the candidates were made for is a path by construction; to look would make the host wait.
         if self._inputs.gold is not None and structures is self._inputs.given_gold:
-            segments = in_order(self._inputs.gold)
-        else:
-            segments = in_order(flat_segments(structures))
-            self._nodes_of_paths(segments)
-        place = dense_index(segments, self.scores.shape)
-        return Parts.of(place, segments.sentence, segments.label, self.scores, self.transition)
+            return self._inputs.gold.parts
+        return super()._checked_parts(structures)
+
+    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+        return self._parts_of_gold(Gold.from_segments(structures, self.scores.shape, None, self.scores.device))
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        super()._parts_of_gold(gold)  # raises unless it is a path
+        return gold.parts
 
 
 def dense_positions(candidates: Candidates, shape: Sequence[int]) -> Tensor:

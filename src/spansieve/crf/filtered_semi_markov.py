@@ -14,11 +14,12 @@ from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.checks import checked_scores, checked_transition
-from spansieve.crf.distribution import Distribution, Parts
+from spansieve.crf.distribution import Distribution
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, flat_segments, named, segments_by_sentence
+from spansieve.crf.structures import FlatSegments, flat_segments, in_order, named, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -48,8 +49,7 @@ class FilteredSemiMarkov(Distribution):
             )
         self.candidates = candidates
         self.skip = skip
-        self._kernel = kernel or kernel_for(scores)
-        super().__init__(scores, transition, candidates.num_sentences)
+        super().__init__(scores, transition, candidates.num_sentences, kernel or kernel_for(scores))
 
     @classmethod
     def from_scores(
@@ -58,7 +58,7 @@ class FilteredSemiMarkov(Distribution):
         global_scores: Tensor,
         transition: Tensor,
         lengths: Tensor | Sequence[int],
-        gold: Sequence[Sequence[Segment]] | None = None,
+        gold: Sequence[Sequence[Segment]] | Gold | None = None,
         skip: bool = False,
         *,
         kernel: ModuleType | None = None,
@@ -106,7 +106,13 @@ class FilteredSemiMarkov(Distribution):
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = in_order(flat_segments(structures))
         nodes = self._nodes_of_paths(segments)
-        return Parts.of(nodes, segments.sentence, segments.label, self.scores, self.transition)
+        return Parts.of(nodes, segments.sentence, segments.label, len(self.transition), self.scores.device)
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        if gold.segments is None:
+            raise ValueError("gold must be made by Gold.from_segments for a filtered model, got one of tags")
+        nodes = self._nodes_of_paths(gold.segments)
+        return Parts.of(nodes, gold.segments.sentence, gold.segments.label, len(self.transition), self.scores.device)
 
     def _nodes_of_paths(self, segments: FlatSegments) -> np.ndarray:
         """The candidate of each segment. Raises unless the segments of each sentence are a path."""
@@ -132,12 +138,6 @@ class FilteredSemiMarkov(Distribution):
                 f" and only maximal ones are paths (skip=True allows any)"
             )
         return node
-
-
-def in_order(segments: FlatSegments) -> FlatSegments:
-    """From left to right within each sentence, as a path goes."""
-    order = np.lexsort((segments.start, segments.sentence))
-    return FlatSegments(segments.offsets, *(x[order] for x in segments[1:]))
 
 
 def _index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:

@@ -6,17 +6,16 @@ Axes: B sentences, L tokens, Y tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition, to_device
 from spansieve.crf.constraints import TagConstraints
-from spansieve.crf.distribution import Distribution, Parts
+from spansieve.crf.distribution import Distribution
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
@@ -45,8 +44,7 @@ class LinearChain(Distribution):
         self.lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
         if constraints is not None:
             scores, transition = _constrained(scores, transition, self.lengths, constraints)
-        self._kernel = kernel or kernel_for(scores)
-        super().__init__(scores, transition, num_sentences)
+        super().__init__(scores, transition, num_sentences, kernel or kernel_for(scores))
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.linear_chain(semiring, scores, transition, self.lengths)
@@ -68,37 +66,12 @@ class LinearChain(Distribution):
     def _cut(self, tags: Tensor) -> list[list[int]]:
         return [row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())]
 
-    def _parts(self, structures: Sequence[Sequence[int]] | Tensor) -> Parts:
-        if isinstance(structures, Tensor):
-            return self._parts_of_tensor(structures)
-        _, num_tokens, num_tags = self.scores.shape
-        counts = np.array([len(tags) for tags in structures], np.int64)
-        if self.lengths.is_cpu and (wrong := np.flatnonzero(counts != self.lengths.numpy())).size:
-            b = int(wrong[0])
-            raise ValueError(f"tags of sentence {b} must be {self.lengths[b]}, one per token, got {counts[b]}")
-        tag = np.fromiter(chain.from_iterable(structures), np.int64, counts.sum())
-        sentence = np.repeat(np.arange(len(counts)), counts)
-        token = np.arange(len(tag)) - np.repeat(counts.cumsum() - counts, counts)
-        if (wrong := np.flatnonzero((tag < 0) | (tag >= num_tags))).size:
-            place = f"token {token[wrong[0]]} of sentence {sentence[wrong[0]]}"
-            raise ValueError(f"tag {tag[wrong[0]]} at {place} must lie between 0 and {num_tags - 1}")
-        part = (sentence * num_tokens + token) * num_tags + tag
-        return Parts.of(part, sentence, tag, self.scores, self.transition)
-
-    def _parts_of_tensor(self, tags: Tensor) -> Parts:
-        """From tags (B, L) on the device: what lies beyond a sentence's length is left out, without looking there."""
-        num_sentences, num_tokens, num_tags = self.scores.shape
-        if tags.shape != (num_sentences, num_tokens):
-            raise ValueError(f"tags must have shape ({num_sentences}, {num_tokens}), got {tuple(tags.shape)}")
-        if tags.is_cpu:
-            return self._parts([row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())])
-        device = self.scores.device
-        tags = tags.to(device)
-        is_token = torch.arange(num_tokens, device=device) < self.lengths[:, None]
-        sentence = torch.where(is_token, torch.arange(num_sentences, device=device)[:, None], num_sentences)
-        first = torch.arange(0, num_sentences * num_tokens * num_tags, num_tags, device=device)  # of each token
-        pair = torch.add(tags[:, 1:], tags[:, :-1], alpha=num_tags)
-        return Parts(first + tags.flatten(), sentence.flatten(), pair.flatten(), sentence[:, 1:].flatten(), True)
+    def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
+        if self.lengths.is_cpu:  # elsewhere to look would make the host wait
+            for b, (tags, length) in enumerate(zip(structures, self.lengths.tolist())):
+                if len(tags) != length:
+                    raise ValueError(f"tags of sentence {b} must be {length}, one per token, got {len(tags)}")
+        return Gold.from_tags(structures, self.scores.shape, self.scores.device).parts
 
 
 def _constrained(scores, transition, lengths, constraints: TagConstraints):

@@ -14,19 +14,12 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
-from spansieve.crf.distribution import Distribution, Parts
+from spansieve.crf.distribution import Distribution
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import (
-    FlatSegments,
-    check_segments,
-    dense_index,
-    flat_segments,
-    named,
-    offsets_of,
-    segments_by_sentence,
-)
+from spansieve.crf.structures import FlatSegments, named, offsets_of, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -58,8 +51,7 @@ class SemiMarkov(Distribution):
             is_wide_null = torch.zeros(max_width, num_labels, dtype=torch.bool, device=scores.device)
             is_wide_null[1:, 0] = True
             scores = scores.masked_fill(is_wide_null, -torch.inf)
-        self._kernel = kernel or kernel_for(scores)
-        super().__init__(scores, transition, num_sentences)
+        super().__init__(scores, transition, num_sentences, kernel or kernel_for(scores))
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.semi_markov(semiring, scores, transition, self.lengths)
@@ -87,15 +79,12 @@ class SemiMarkov(Distribution):
         return segments_by_sentence(FlatSegments(offsets_of(sentence, self.num_sentences), start, end, label))
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        _, _, max_width, num_labels = self.scores.shape
-        segments = flat_segments(structures)
         # On a GPU the lengths are not looked at, since the host would have to wait for them.
         lengths = self.lengths.numpy() if self.lengths.is_cpu else None
-        limits = np.full(self.num_sentences, np.iinfo(np.int64).max) if lengths is None else lengths
-        check_segments(segments, limits, max_width, num_labels, lowest_label=0)
-        _check_cover(segments, lengths)
-        part = dense_index(segments, self.scores.shape)
-        return Parts.of(part, segments.sentence, segments.label, self.scores, self.transition)
+        gold = Gold.from_segments(structures, self.scores.shape, lengths, self.scores.device)
+        if gold.segments is not None:
+            _check_cover(gold.segments, lengths)
+        return gold.parts
 
 
 def _check_cover(segments: FlatSegments, lengths: np.ndarray | None) -> None:

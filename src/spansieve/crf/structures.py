@@ -90,3 +90,9 @@ def dense_index(segments: FlatSegments, shape: Sequence[int]) -> np.ndarray:
     _, num_tokens, max_width, num_labels = shape
     span = (segments.sentence * num_tokens + segments.start) * max_width + segments.end - segments.start - 1
     return span * num_labels + segments.label
+
+
+def in_order(segments: FlatSegments) -> FlatSegments:
+    """From left to right within each sentence, as a path goes."""
+    order = np.lexsort((segments.start, segments.sentence))
+    return FlatSegments(segments.offsets, *(x[order] for x in segments[1:]))

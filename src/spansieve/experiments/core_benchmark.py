@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
+from spansieve.crf import Distribution, FilteredSemiMarkov, Gold, LinearChain, SemiMarkov
 from spansieve.experiments.core_work import LOG_PARTITION, LOSS, MODE, Work
 from spansieve.experiments.measuring import (
     Contender,
@@ -63,11 +63,19 @@ def ours_on(work: Work, tasks: Sequence[str]) -> list[Contender]:
     def linear_chain(scores: Tensor, transition: Tensor, gold=None) -> Distribution:
         return LinearChain(scores, transition, work.lengths)
 
+    def gold_for(segments) -> Gold:
+        return Gold.from_segments(segments, dense.shape, None, work.device)
+
     made = []
     for name, make, inputs, gold in (
-        (FILTERED, filtered, (dense, transition), work.gold),
-        (SEMI_MARKOV, semi_markov, (dense, transition), work.gold_cover),
-        (LINEAR_CHAIN, linear_chain, (tags, tag_transition), torch.tensor(work.gold_tags, device=work.device)),
+        (FILTERED, filtered, (dense, transition), gold_for(work.gold)),
+        (
+            SEMI_MARKOV,
+            semi_markov,
+            (dense, transition),
+            Gold.from_segments(work.gold_cover, dense.shape, None, work.device),
+        ),
+        (LINEAR_CHAIN, linear_chain, (tags, tag_transition), Gold.from_tags(work.gold_tags, tags.shape, work.device)),
     ):
         runs = {MODE: _mode(make, inputs), LOG_PARTITION: _sums(make, inputs), LOSS: _loss(make, inputs, gold)}
         note = f"{work.kept:.0%} of the spans kept" if name == FILTERED else "BIO tags" if name == LINEAR_CHAIN else ""
@@ -84,7 +92,7 @@ def _sums(make: Callable, inputs: Sequence[Tensor]) -> Callable[[], object]:
     return lambda: torch.autograd.grad(make(*inputs).log_partition.sum(), inputs)
 
 
-def _loss(make: Callable, inputs: Sequence[Tensor], gold: Sequence | Tensor) -> Callable[[], object]:
+def _loss(make: Callable, inputs: Sequence[Tensor], gold: Gold) -> Callable[[], object]:
     return lambda: torch.autograd.grad(-make(*inputs, gold).log_prob(gold).sum(), inputs)
 
 

@@ -7,12 +7,16 @@ import torch
 import triton
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, gold_on_device
+from spansieve.crf.candidates import Candidates
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, cpu
+from spansieve.crf.kernels.cuda.paths import path_scores, scatter_parts, weighted_expectations
 from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
 from spansieve.segments import Segment
 
+_BLOCK = 128  # parts that a program takes at once
+_WIDE_BLOCK = 1024  # numbers that a program scales at once
 _POSITIONS = 32  # positions that a program of the transition counts takes at once
 
 
@@ -49,7 +53,7 @@ def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Su
     with torch.cuda.device_of(scores):
         if not with_marginals:
             total = _sweep(is_candidate, scores, transition, lengths, skip, take_max=False)
-            return Sums(total.to(scores.dtype), None, None)
+            return Sums(total, None, None)
         entering, arriving = scores.new_empty((2, 2, B, L + 1, Y), dtype=torch.float64)  # (2, B, L + 1, Y) each
         total = _sweep(is_candidate, scores, transition, lengths, skip, False, entering, arriving)
         marginals, counts = torch.empty_like(scores), scores.new_empty((B, Y, Y))
@@ -57,7 +61,7 @@ def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Su
             is_candidate, scores, transition, lengths, total, entering, arriving, marginals, counts, L,
             POSITIONS=_POSITIONS, **_tile(scores),
         )  # fmt: skip
-        return Sums(total.to(scores.dtype), marginals, counts)
+        return Sums(total, marginals, counts)
 
 
 def _ready(*tensors):
@@ -97,16 +101,19 @@ def linear_chain_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tu
     return max_score, tags
 
 
-def dense_filter(local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, skip: bool) -> Tensor:
+def dense_filter(local_scores: Tensor, lengths: Tensor, gold: Gold | None, skip: bool) -> Tensor:
     """The filter, with the training rules where there is gold, as a mask (B, L, K, Y)."""
     B, L = local_scores.shape[:2]
     local_scores, lengths = _ready(local_scores, lengths)
-    is_candidate = torch.empty(local_scores.shape, dtype=torch.bool, device=local_scores.device)
-    covered, place = (None, None) if gold is None else gold_on_device(gold, local_scores)
+    is_candidate = torch.zeros(local_scores.shape, dtype=torch.bool, device=local_scores.device)
+    covered = None if gold is None or skip else gold.covered
+    place, num_gold = (None, 0) if gold is None else (gold.parts.part, len(gold.parts.part))
     with torch.cuda.device_of(local_scores):
-        near_gold = None if skip else covered
-        filter_spans[B, L](local_scores, lengths, near_gold, is_candidate.view(torch.uint8), L, **_tile(local_scores))
-    return is_candidate if place is None else is_candidate.view(-1).index_fill_(0, place, True).view(local_scores.shape)
+        filter_spans[B, L + triton.cdiv(num_gold, B * _BLOCK)](
+            local_scores, lengths, covered, place, is_candidate.view(torch.uint8), L, num_gold,
+            BLOCK=_BLOCK, **_tile(local_scores),
+        )  # fmt: skip
+    return is_candidate
 
 
 def dense_filtered_sums(
@@ -159,3 +166,39 @@ def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, sk
     arrays = [tensor.detach().cpu().numpy() for tensor in (*columns, candidates.lengths)]
     max_score, is_chosen = cpu.filtered_best(*arrays, skip=skip, threads=torch.get_num_threads())
     return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
+
+
+def log_prob(parts: Parts, scores: Tensor, transition: Tensor, log_partition: Tensor) -> Tensor:
+    """Score less log Z of the structures that were taken apart, (B,)."""
+    total = -log_partition  # float64: what is added to it comes in no fixed order
+    scores, transition = _ready(scores, transition)
+    if grid := _grid(parts):
+        with torch.cuda.device_of(scores):
+            path_scores[grid](scores, transition, *_flat(parts), total, BLOCK=_BLOCK)
+    return total.to(scores.dtype)
+
+
+def log_prob_gradients(parts: Parts, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """To the scores and to the transition: what the structures have less what was expected, by sentence."""
+    B, Y = counts.shape[:2]
+    each = marginals.numel() // max(1, B)
+    to_scores, to_transition = torch.empty_like(marginals), counts.new_empty((Y, Y))
+    blocks = triton.cdiv(each, _WIDE_BLOCK)
+    gradient = gradient.contiguous()
+    with torch.cuda.device_of(marginals):
+        weighted_expectations[B, blocks + triton.cdiv(Y * Y, _WIDE_BLOCK)](
+            gradient, marginals, counts, to_scores, to_transition, each, B, blocks, PAIRS=Y * Y, BLOCK=_WIDE_BLOCK
+        )
+        if grid := _grid(parts):
+            scatter_parts[grid](gradient, to_scores, to_transition, *_flat(parts), BLOCK=_BLOCK)
+    return to_scores, to_transition
+
+
+def _grid(parts: Parts) -> tuple[int, ...]:
+    """As many programs as it takes, and no grid where there is nothing."""
+    programs = triton.cdiv(len(parts.part) + len(parts.pair), _BLOCK)
+    return (programs,) if programs else ()
+
+
+def _flat(parts: Parts):
+    return parts.part, parts.sentence, len(parts.part), parts.pair, parts.pair_sentence, len(parts.pair)

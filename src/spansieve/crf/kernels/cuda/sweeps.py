@@ -279,21 +279,32 @@ def trace_back(
         end = best_start
 
 
-@triton.jit(do_not_specialize=["L"])
+@triton.jit(do_not_specialize=["L", "num_gold"])
 def filter_spans(
-    local_scores, lengths, covered, is_candidate, L,
-    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    local_scores, lengths, covered, gold, is_candidate, L, num_gold,
+    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Which label, if any, the filter gives to the spans that start at one position of one sentence."""
+    """Marks what is kept in a mask of zeros: a program for each start, and beyond them programs for the gold segments.
+
+    All write ones, so that it does not matter who is first.
+    """
     sentence, start = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    row, label = tl.arange(0, ROWS), tl.arange(0, COLUMNS)[None, :]
-    offset = ((sentence * L + start) * K + row[:, None]) * Y + label  # (K, Y)
-    is_stored = (row < K)[:, None] & (label < Y)
-    score = tl.load(local_scores + offset, mask=is_stored, other=_IMPOSSIBLE)
-    best = tl.argmax(score, 1, tie_break_left=True)  # (K,)
-    end = start + row + 1
-    is_kept = (best > 0) & (end <= tl.load(lengths + sentence).to(tl.int32))
-    if covered is not None:
-        place = covered + sentence * (L + 1)
-        is_kept = is_kept & (tl.load(place + end, mask=is_kept, other=0) > tl.load(place + start))
-    tl.store(is_candidate + offset, (is_kept[:, None] & (label == best[:, None])).to(tl.uint8), mask=is_stored)
+    if start >= L:
+        if gold is not None:
+            place = ((start - L) * tl.num_programs(0) + sentence) * BLOCK + tl.arange(0, BLOCK)
+            is_gold = place < num_gold
+            one = tl.full([BLOCK], 1, tl.uint8)
+            tl.store(is_candidate + tl.load(gold + place, mask=is_gold, other=0), one, mask=is_gold)
+    else:
+        row, label = tl.arange(0, ROWS), tl.arange(0, COLUMNS)[None, :]
+        offset = ((sentence * L + start) * K + row[:, None]) * Y + label  # (K, Y)
+        is_stored = (row < K)[:, None] & (label < Y)
+        score = tl.load(local_scores + offset, mask=is_stored, other=_IMPOSSIBLE)
+        best = tl.argmax(score, 1, tie_break_left=True)  # (K,)
+        end = start + row + 1
+        is_kept = (best > 0) & (end <= tl.load(lengths + sentence).to(tl.int32))
+        if covered is not None:
+            inside = covered + sentence * (L + 1)
+            is_kept = is_kept & (tl.load(inside + end, mask=is_kept, other=0) > tl.load(inside + start))
+        is_marked = is_stored & is_kept[:, None] & (label == best[:, None])
+        tl.store(is_candidate + offset, tl.full([ROWS, COLUMNS], 1, tl.uint8), mask=is_marked)

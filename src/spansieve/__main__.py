@@ -1,0 +1,5 @@
+"""python -m spansieve"""
+
+from spansieve.cli import main
+
+main()

@@ -1,0 +1,76 @@
+"""`spansieve benchmark`: speed, measured side by side."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(help="Measure speed, ours beside the peers'.", no_args_is_help=True)
+
+
+@app.callback()
+def _root() -> None:
+    """Measure speed, ours beside the peers'."""
+
+
+@app.command()
+def core(
+    device: Annotated[str, typer.Option(help="cpu, on one thread, or cuda")] = "cpu",
+    out: Annotated[Path, typer.Option(help="folder for the table, the CSV and the plot")] = Path("results"),
+    seconds: Annotated[float, typer.Option(help="time to spend on each contender")] = 2.0,
+    peers: Annotated[
+        bool, typer.Option(help="run pytorch-crf, torch-struct and flash-semicrf too, where installed")
+    ] = True,
+    growth: Annotated[bool, typer.Option(help="also measure growth with the length, every span kept (CPU)")] = True,
+) -> None:
+    """Best paths, log Z and gradients of our models and the peers' on the same batch."""
+    from spansieve.experiments import core_benchmark
+
+    if device not in ("cpu", "cuda"):
+        raise typer.BadParameter(f"device must be cpu or cuda, got {device!r}")
+    command = " ".join(["spansieve", *sys.argv[1:]])
+    console = Console()
+    if device == "cuda":
+        rows = core_benchmark.run_on_gpu(seconds, with_peers=peers)
+        page = core_benchmark.write_results(rows, out, "core_gpu", command)
+    else:
+        rows = core_benchmark.run_on_cpu(seconds, with_peers=peers)
+        page = core_benchmark.write_results(rows, out, "core_cpu", command)
+    _show(console, rows)
+    targets = core_benchmark.target_rows(rows)
+    if targets:
+        _show(console, targets)
+    console.print(f"written to {page}")
+    if growth and device == "cpu":
+        _growth(console, out, command)
+
+
+def _growth(console: Console, out: Path, command: str) -> None:
+    from spansieve.experiments.growth import plot_growth, run_growth, slopes
+    from spansieve.experiments.measuring import markdown_table, provenance, write_csv
+
+    rows = run_growth()
+    _show(console, rows)
+    exponents = ", ".join(f"{name.split(',')[0]} {slope}" for name, slope in slopes(rows).items())
+    console.print(f"log-log slopes: {exponents}")
+    write_csv(out / "core_growth.csv", rows)
+    plot_growth(rows, out / "core_growth.png")
+    lines = [
+        "# Growth with every span kept",
+        *provenance(command),
+        "Batch 32, K = 12, Y = 5, one thread; the best of seven runs, each length in a process of its own.",
+    ]
+    lines += [f"Log-log slopes: {exponents}.", "![growth](core_growth.png)", markdown_table(rows)]
+    (out / "core_growth.md").write_text("\n\n".join(lines))
+
+
+def _show(console: Console, rows: list[dict]) -> None:
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*(f"{x:.3g}" if isinstance(x, float) and x < 1 else str(x) for x in row.values()))
+    console.print(table)

@@ -1,0 +1,114 @@
+"""Gold ready for the loss: what a training loop can prepare once per batch, in a data loader's worker if it likes.
+
+Distributions take plain lists of segments or tags as well, and then do this themselves in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spansieve.crf.checks import arrays_to_device
+from spansieve.crf.structures import FlatSegments, check_segments, dense_index, flat_segments, in_order
+from spansieve.segments import Segment
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Structures taken apart: which scores and which transitions they add up, all sentences in one list."""
+
+    part: Tensor  # positions in the flattened scores
+    sentence: Tensor  # the sentence of each
+    pair: Tensor  # positions in the flattened transition
+    pair_sentence: Tensor
+
+    @classmethod
+    def of(cls, part: np.ndarray, sentence: np.ndarray, label: np.ndarray, num_labels: int, device) -> Parts:
+        """Of parts in order, with the transitions between neighbours in a sentence."""
+        arrays = _part_arrays(part, sentence, label, num_labels)
+        part_, sentence_, pair, pair_sentence = arrays_to_device(arrays, torch.device(device))
+        return cls(part_, sentence_, pair, pair_sentence)
+
+
+def _part_arrays(part: np.ndarray, sentence: np.ndarray, label: np.ndarray, num_labels: int) -> tuple[np.ndarray, ...]:
+    is_pair = sentence[1:] == sentence[:-1]
+    pair = (label[:-1] * num_labels + label[1:])[is_pair]
+    return part, sentence, pair, sentence[1:][is_pair]
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """One gold structure per sentence, for scores of a known shape, on a device."""
+
+    shape: tuple[int, ...]  # of the scores: (B, L, K, Y), or (B, L, Y) for tags
+    parts: Parts
+    segments: FlatSegments | None = None  # on the host; None for tags
+    covered: Tensor | None = None  # (B, L + 1): how many of the tokens before i lie in gold
+
+    @classmethod
+    def from_segments(
+        cls,
+        segments: Sequence[Sequence[Segment]],
+        shape: Sequence[int],
+        lengths: Sequence[int] | np.ndarray | None = None,
+        device: torch.device | str = "cpu",
+    ) -> Gold:
+        """For a semi-Markov model, with null segments, or for a filtered one, without; `shape` is (B, L, K, Y).
+
+        `lengths` are what the segments are checked against; without them L is.
+        """
+        num_sentences, num_tokens, max_width, num_labels = shape
+        if len(segments) != num_sentences:
+            raise ValueError(
+                f"gold must be one sequence of segments per sentence, {num_sentences}, got {len(segments)}"
+            )
+        flat = in_order(flat_segments(segments))
+        limits = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths)
+        check_segments(flat, limits, max_width, num_labels, lowest_label=0)
+        sentence = flat.sentence
+        arrays = _part_arrays(dense_index(flat, shape), sentence, flat.label, num_labels)
+        covered = _covered(flat, sentence, num_sentences, num_tokens)
+        *parts, covered_ = arrays_to_device((*arrays, covered), torch.device(device))
+        return cls(tuple(shape), Parts(*parts), flat, covered_)
+
+    @classmethod
+    def from_tags(cls, tags: Sequence[Sequence[int]], shape: Sequence[int], device: torch.device | str = "cpu") -> Gold:
+        """For a linear chain; `shape` is (B, L, Y)."""
+        num_sentences, num_tokens, num_tags = shape
+        if len(tags) != num_sentences:
+            raise ValueError(f"gold must be one sequence of tags per sentence, {num_sentences}, got {len(tags)}")
+        counts = np.array([len(row) for row in tags], np.int64)
+        tag = np.fromiter(chain.from_iterable(tags), np.int64, counts.sum())
+        sentence = np.repeat(np.arange(num_sentences), counts)
+        token = np.arange(len(tag)) - np.repeat(counts.cumsum() - counts, counts)
+        for name, value, bound in (("tag", tag, num_tags), ("token", token, num_tokens)):
+            if (wrong := np.flatnonzero((value < 0) | (value >= bound))).size:
+                at = wrong[0]
+                place = f"tag {tag[at]} at token {token[at]} of sentence {sentence[at]}"
+                raise ValueError(f"{place}: the {name} must lie between 0 and {bound - 1}")
+        part = (sentence * num_tokens + token) * num_tags + tag
+        return cls(tuple(shape), Parts.of(part, sentence, tag, num_tags, device))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def to(self, device: torch.device | str) -> Gold:
+        names = ("part", "sentence", "pair", "pair_sentence")
+        parts = Parts(*(getattr(self.parts, name).to(device) for name in names))
+        return replace(self, parts=parts, covered=None if self.covered is None else self.covered.to(device))
+
+
+def _covered(segments: FlatSegments, sentence: np.ndarray, num_sentences: int, num_tokens: int) -> np.ndarray:
+    """(B, L + 1): how many of the tokens before i lie in a segment that is not null."""
+    is_entity = segments.label > 0
+    change = np.zeros((num_sentences, num_tokens + 1), np.int64)
+    np.add.at(change, (sentence[is_entity], segments.start[is_entity]), 1)
+    np.add.at(change, (sentence[is_entity], segments.end[is_entity]), -1)
+    covered = np.zeros((num_sentences, num_tokens + 1), np.int64)
+    np.cumsum(change.cumsum(1)[:, :-1] > 0, axis=1, out=covered[:, 1:])
+    return covered
