@@ -54,7 +54,7 @@ def checked_transition(transition: Tensor, scores: Tensor, num_labels: int | Non
 def checked_lengths(lengths: Tensor | Sequence[int], num_sentences: int, num_tokens: int, like: Tensor) -> Tensor:
     """(B,) int64 on the device of `like`, between 0 and L."""
     if not isinstance(lengths, Tensor):
-        lengths = torch.as_tensor(lengths)
+        lengths = torch.as_tensor(lengths, dtype=None if len(lengths) else torch.int64)
     if lengths.is_floating_point() or lengths.dtype is torch.bool:
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
     if lengths.ndim != 1 or len(lengths) != num_sentences:

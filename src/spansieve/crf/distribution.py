@@ -244,8 +244,9 @@ class _LogProb(torch.autograd.Function):
         sums = distribution._sums(scores, transition, True)
         ctx.distribution, ctx.parts = distribution, parts
         ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
-        if hasattr(distribution._kernel, "log_prob"):
-            return distribution._kernel.log_prob(parts, scores, transition, sums.log_partition)
+        ctx.is_surplus = scores.ndim > 1 and hasattr(distribution._kernel, "log_prob")
+        if ctx.is_surplus:
+            return distribution._kernel.log_prob(parts, scores, transition, sums)
         return distribution._score_of(parts, scores, transition) - sums.log_partition
 
     @staticmethod
@@ -253,8 +254,8 @@ class _LogProb(torch.autograd.Function):
         scores, transition, marginals, counts = ctx.saved_tensors
         if torch.is_grad_enabled():
             marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
-        elif scores.ndim > 1 and hasattr(ctx.distribution._kernel, "log_prob_gradients"):
-            return None, None, *ctx.distribution._kernel.log_prob_gradients(ctx.parts, gradient, marginals, counts)
+        elif ctx.is_surplus:  # the kernel has taken what the structure has off already
+            return None, None, *ctx.distribution._kernel.log_prob_gradients(gradient, marginals, counts)
         parts, less = ctx.parts, -gradient
         to_scores = (ctx.distribution._spread(less) * marginals).flatten()
         to_scores = to_scores.index_add(0, parts.part, gradient.index_select(0, parts.sentence))

@@ -21,7 +21,7 @@ from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, named, segments_by_sentence
+from spansieve.crf.structures import FlatSegments, check_segments, named, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -46,15 +46,18 @@ def filtered_from_scores(
     skip: bool,
     kernel: ModuleType | None,
 ) -> FilteredSemiMarkov:
-    kernel = kernel or kernel_for(global_scores)
-    # The compiled filter looks at every local score, and at the global ones of what it keeps.
+    scores = checked_scores("global_scores", global_scores, 4, look=False)
+    kernel = kernel or kernel_for(scores)
+    # The compiled filter looks at the local scores that decide something, and at the global ones of what it keeps.
     look = not hasattr(kernel, "segments_from_scores")
-    scores = checked_scores("global_scores", global_scores, 4, look)
+    scores = checked_scores("global_scores", scores, 4, look)
     local_scores = checked_scores("local_scores", local_scores, 4, look).detach()
     if local_scores.shape != scores.shape:
         shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
         raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
-    num_sentences, num_tokens, _, num_labels = scores.shape
+    num_sentences, num_tokens, max_width, num_labels = scores.shape
+    if max_width < 1 or num_labels < 1:
+        raise ValueError(f"global_scores must have at least one width and one label, got {tuple(scores.shape)}")
     transition = checked_transition(transition, scores, num_labels)
     lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
     ready_gold = None if gold is None else _ready(gold, scores, lengths)
@@ -66,8 +69,11 @@ def filtered_from_scores(
 
 
 def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
+    limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would make the host wait
     if not isinstance(gold, Gold):
-        gold = Gold.from_segments(gold, scores.shape, lengths.numpy() if lengths.is_cpu else None, scores.device)
+        gold = Gold.from_segments(gold, scores.shape, limits, scores.device)
+    elif gold.segments is not None and limits is not None and gold.shape == tuple(scores.shape):
+        check_segments(gold.segments, limits, scores.shape[2], scores.shape[3])
     if gold.segments is None or gold.shape != tuple(scores.shape):
         raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {gold.shape}")
     if len(gold.segments.label) and gold.segments.label.min() < 1:

@@ -15,7 +15,7 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.checks import checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.gold import Gold, Parts
+from spansieve.crf.gold import FlatParts, Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
@@ -105,14 +105,17 @@ class FilteredSemiMarkov(Distribution):
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = in_order(flat_segments(structures))
-        nodes = self._nodes_of_paths(segments)
-        return Parts.of(nodes, segments.sentence, segments.label, len(self.transition), self.scores.device)
+        return self._parts_of_segments(segments)
 
     def _parts_of_gold(self, gold: Gold) -> Parts:
         if gold.segments is None:
             raise ValueError("gold must be made by Gold.from_segments for a filtered model, got one of tags")
-        nodes = self._nodes_of_paths(gold.segments)
-        return Parts.of(nodes, gold.segments.sentence, gold.segments.label, len(self.transition), self.scores.device)
+        return self._parts_of_segments(gold.segments)
+
+    def _parts_of_segments(self, segments: FlatSegments) -> Parts:
+        nodes = self._nodes_of_paths(segments)
+        parts = FlatParts(nodes, segments.sentence, segments.label, self.num_sentences)
+        return Parts.of(parts, len(self.transition), self.scores.device)
 
     def _nodes_of_paths(self, segments: FlatSegments) -> np.ndarray:
         """The candidate of each segment. Raises unless the segments of each sentence are a path."""
@@ -153,6 +156,8 @@ def _index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:
     known, wanted = key(*nodes), key(segments.sentence, *segments[1:])
     index = np.searchsorted(known, wanted)
     is_missing = np.concatenate((known, [-1]))[index] != wanted
+    # What is no segment at all may have the key of one that is.
+    is_missing |= (segments.start < 0) | (segments.start >= segments.end) | (segments.label < 1)
     if is_missing.any():
         at = int(is_missing.argmax())
         segment = segments.start[at], segments.end[at], segments.label[at]

@@ -6,15 +6,23 @@ Distributions take plain lists of segments or tags as well, and then do this the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from spansieve.crf.checks import arrays_to_device
-from spansieve.crf.structures import FlatSegments, check_segments, dense_index, flat_segments, in_order
+from spansieve.crf.structures import (
+    FlatSegments,
+    check_segments,
+    dense_index,
+    flat_segments,
+    in_order,
+    offsets_of,
+)
 from spansieve.segments import Segment
 
 
@@ -26,19 +34,30 @@ class Parts:
     sentence: Tensor  # the sentence of each
     pair: Tensor  # positions in the flattened transition
     pair_sentence: Tensor
+    offsets: Tensor  # (2, B + 1): where each sentence begins among the parts, and among the pairs
 
     @classmethod
-    def of(cls, part: np.ndarray, sentence: np.ndarray, label: np.ndarray, num_labels: int, device) -> Parts:
-        """Of parts in order, with the transitions between neighbours in a sentence."""
-        arrays = _part_arrays(part, sentence, label, num_labels)
-        part_, sentence_, pair, pair_sentence = arrays_to_device(arrays, torch.device(device))
-        return cls(part_, sentence_, pair, pair_sentence)
+    def of(cls, structures: FlatParts, num_labels: int, device: torch.device | str) -> Parts:
+        return cls(*arrays_to_device(_part_arrays(structures, num_labels), torch.device(device)))
 
 
-def _part_arrays(part: np.ndarray, sentence: np.ndarray, label: np.ndarray, num_labels: int) -> tuple[np.ndarray, ...]:
+class FlatParts(NamedTuple):
+    """Parts on the host, in order within each sentence."""
+
+    place: np.ndarray  # positions in the flattened scores
+    sentence: np.ndarray
+    label: np.ndarray
+    num_sentences: int
+
+
+def _part_arrays(parts: FlatParts, num_labels: int) -> tuple[np.ndarray, ...]:
+    """With the transitions between neighbours in a sentence."""
+    place, sentence, label, num_sentences = parts
     is_pair = sentence[1:] == sentence[:-1]
     pair = (label[:-1] * num_labels + label[1:])[is_pair]
-    return part, sentence, pair, sentence[1:][is_pair]
+    pair_sentence = sentence[1:][is_pair]
+    offsets = np.stack((offsets_of(sentence, num_sentences), offsets_of(pair_sentence, num_sentences)))
+    return place, sentence, pair, pair_sentence, offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +90,7 @@ class Gold:
         limits = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths)
         check_segments(flat, limits, max_width, num_labels, lowest_label=0)
         sentence = flat.sentence
-        arrays = _part_arrays(dense_index(flat, shape), sentence, flat.label, num_labels)
+        arrays = _part_arrays(FlatParts(dense_index(flat, shape), sentence, flat.label, num_sentences), num_labels)
         covered = _covered(flat, sentence, num_sentences, num_tokens)
         *parts, covered_ = arrays_to_device((*arrays, covered), torch.device(device))
         return cls(tuple(shape), Parts(*parts), flat, covered_)
@@ -89,17 +108,16 @@ class Gold:
         for name, value, bound in (("tag", tag, num_tags), ("token", token, num_tokens)):
             if (wrong := np.flatnonzero((value < 0) | (value >= bound))).size:
                 at = wrong[0]
-                place = f"tag {tag[at]} at token {token[at]} of sentence {sentence[at]}"
-                raise ValueError(f"{place}: the {name} must lie between 0 and {bound - 1}")
-        part = (sentence * num_tokens + token) * num_tags + tag
-        return cls(tuple(shape), Parts.of(part, sentence, tag, num_tags, device))
+                which = f"tag {tag[at]} at token {token[at]} of sentence {sentence[at]}"
+                raise ValueError(f"{which}: the {name} must lie between 0 and {bound - 1}")
+        place = (sentence * num_tokens + token) * num_tags + tag
+        return cls(tuple(shape), Parts.of(FlatParts(place, sentence, tag, num_sentences), num_tags, device))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def to(self, device: torch.device | str) -> Gold:
-        names = ("part", "sentence", "pair", "pair_sentence")
-        parts = Parts(*(getattr(self.parts, name).to(device) for name in names))
+        parts = Parts(*(getattr(self.parts, field.name).to(device) for field in fields(Parts)))
         return replace(self, parts=parts, covered=None if self.covered is None else self.covered.to(device))
 
 

@@ -40,6 +40,8 @@ class LinearChain(Distribution):
     ) -> None:
         scores = checked_scores("scores", scores, 3)
         num_sentences, num_tokens, num_tags = scores.shape
+        if num_tags < 1:
+            raise ValueError(f"scores must have at least one tag, got {tuple(scores.shape)}")
         transition = checked_transition(transition, scores, num_tags)
         self.lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
         if constraints is not None:
@@ -67,11 +69,16 @@ class LinearChain(Distribution):
         return [row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())]
 
     def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
+        return self._parts_of_gold(Gold.from_tags(structures, self.scores.shape, self.scores.device))
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        parts = super()._parts_of_gold(gold)
         if self.lengths.is_cpu:  # elsewhere to look would make the host wait
-            for b, (tags, length) in enumerate(zip(structures, self.lengths.tolist())):
-                if len(tags) != length:
-                    raise ValueError(f"tags of sentence {b} must be {length}, one per token, got {len(tags)}")
-        return Gold.from_tags(structures, self.scores.shape, self.scores.device).parts
+            counts = parts.offsets[0].diff()
+            if not torch.equal(counts, self.lengths):
+                b = int((counts != self.lengths).int().argmax())
+                raise ValueError(f"tags of sentence {b} must be {self.lengths[b]}, one per token, got {counts[b]}")
+        return parts
 
 
 def _constrained(scores, transition, lengths, constraints: TagConstraints):

@@ -22,7 +22,7 @@ def best_disjoint(
     array([ True, False,  True])
     """
     starts, ends, scores = np.asarray(starts), np.asarray(ends), np.asarray(scores)
-    sentences = np.zeros(len(starts), np.int64) if sentences is None else np.asarray(sentences)
+    sentences = np.zeros(starts.shape, np.int64) if sentences is None else np.asarray(sentences)
     _check(starts, ends, scores, sentences)
     scores = scores.astype(np.float64)
     _, sentence = np.unique(sentences, return_inverse=True)
@@ -43,8 +43,8 @@ def best_disjoint(
 
 def _check(starts: np.ndarray, ends: np.ndarray, scores: np.ndarray, sentences: np.ndarray) -> None:
     for name, array in (("starts", starts), ("ends", ends), ("scores", scores), ("sentences", sentences)):
-        if array.ndim != 1 or len(array) != len(starts):
-            raise ValueError(f"{name} must have shape ({len(starts)},), one entry per span, got {array.shape}")
+        if array.ndim != 1 or array.size != starts.size:
+            raise ValueError(f"{name} must have shape ({starts.size},), one entry per span, got {array.shape}")
     for name, array in (("starts", starts), ("ends", ends), ("sentences", sentences)):
         if array.size and not np.issubdtype(array.dtype, np.integer):
             raise TypeError(f"{name} must be integers, got {array.dtype}")

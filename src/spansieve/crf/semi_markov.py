@@ -81,10 +81,13 @@ class SemiMarkov(Distribution):
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         # On a GPU the lengths are not looked at, since the host would have to wait for them.
         lengths = self.lengths.numpy() if self.lengths.is_cpu else None
-        gold = Gold.from_segments(structures, self.scores.shape, lengths, self.scores.device)
+        return self._parts_of_gold(Gold.from_segments(structures, self.scores.shape, lengths, self.scores.device))
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        parts = super()._parts_of_gold(gold)
         if gold.segments is not None:
-            _check_cover(gold.segments, lengths)
-        return gold.parts
+            _check_cover(gold.segments, self.lengths.numpy() if self.lengths.is_cpu else None)
+        return parts
 
 
 def _check_cover(segments: FlatSegments, lengths: np.ndarray | None) -> None:

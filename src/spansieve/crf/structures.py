@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -33,7 +34,7 @@ def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
         wrong = next(triple for triple in triples if len(triple) != 3)
         raise ValueError(f"a segment must be (start, end, label), got {tuple(wrong)}")
     # np.array would look at each number for its type, which takes ten times as long.
-    numbers = np.fromiter(chain.from_iterable(triples), np.int64, 3 * len(triples))
+    numbers = np.fromiter(map(operator.index, chain.from_iterable(triples)), np.int64, 3 * len(triples))
     return FlatSegments(offsets, *np.ascontiguousarray(numbers.reshape(-1, 3).T))
 
 

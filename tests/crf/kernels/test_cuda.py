@@ -61,7 +61,7 @@ def test_longer_and_wider_than_a_tile(dtype):
         lambda w, kernel: SemiMarkov(w.scores, w.transition, w.lengths, kernel=kernel),
         lambda w, kernel: FilteredSemiMarkov.from_scores(*w, kernel=kernel),
         lambda w, kernel: FilteredSemiMarkov.from_scores(*w, skip=True, kernel=kernel),
-        lambda w, kernel: flat(FilteredSemiMarkov.from_scores(*w), w.transition, kernel),
+        lambda w, kernel: flat(FilteredSemiMarkov.from_scores(*w), w.scores, w.transition, kernel),
     ):
         ours, expected = make(work.to(DEVICE), cuda), make(work, cpu_tensors)
         close(ours.log_partition, expected.log_partition.double().numpy(), 10.0)
@@ -89,10 +89,9 @@ def random_batch(dtype: torch.dtype) -> Batch:
     return Batch(local_scores, scores, transition, [40, 0, 17])
 
 
-def flat(dense: FilteredSemiMarkov, transition: torch.Tensor, kernel) -> FilteredSemiMarkov:
-    c = dense.candidates
-    scores = torch.linspace(-1, 1, len(c), dtype=transition.dtype).to(transition.device)
-    return FilteredSemiMarkov(c, scores, transition, kernel=kernel)
+def flat(dense: FilteredSemiMarkov, scores: torch.Tensor, transition: torch.Tensor, kernel) -> FilteredSemiMarkov:
+    """The same candidates with other scores, one for each."""
+    return FilteredSemiMarkov(dense.candidates, scores.flatten()[: len(dense.candidates)], transition, kernel=kernel)
 
 
 @on_gpu
@@ -113,6 +112,29 @@ def test_the_loss_never_makes_the_host_wait():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert scores.grad.isfinite().all()
+
+
+def test_loss_and_gradient_equal_the_compiled_ones():
+    """Through the kernels that score given structures and scatter their share of the gradient."""
+    work = random_batch(torch.float64)
+    gold = [[Segment(1, 3, 2), Segment(5, 6, 1)], [], [Segment(0, 4, 8)]]
+    cover = [tuple(Segment(i, i + 1, i % 9) for i in range(length)) for length in work.lengths]
+    tags = [[i % 9 for i in range(length)] for length in work.lengths]
+    for make, structures in (
+        (lambda w, s, t, k: FilteredSemiMarkov.from_scores(w.local_scores, s, t, w.lengths, gold, kernel=k), gold),
+        (lambda w, s, t, k: SemiMarkov(s, t, w.lengths, kernel=k), cover),
+        (lambda w, s, t, k: LinearChain(s[:, :, 0], t, w.lengths, kernel=k), tags),
+        (lambda w, s, t, k: flat(FilteredSemiMarkov.from_scores(w.local_scores, s, t, w.lengths, gold), s, t, k), gold),
+    ):
+        found = []
+        for kernel, device in ((cuda, DEVICE), (cpu_tensors, "cpu")):
+            batch = work.to(device)
+            inputs = [tensor.detach().clone().requires_grad_() for tensor in (batch.scores, batch.transition)]
+            log_prob = make(batch, *inputs, kernel).log_prob(structures)
+            weight = torch.arange(1.0, 4.0, dtype=torch.float64, device=device)
+            gradients = torch.autograd.grad((weight * log_prob).sum(), inputs)
+            found.append([tensor.detach().cpu() for tensor in (log_prob, *gradients)])
+        torch.testing.assert_close(*found)
 
 
 @on_gpu

@@ -7,6 +7,7 @@ span: all else is proportional to what is kept.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -46,14 +47,14 @@ def segments_from_scores(
     local_scores, global_scores, transition, lengths, gold=None, skip=False, find_best=True, threads=1
 ) -> Kept:
     """Filter and best path in one pass over each sentence: dense scores in, segments out."""
-    flat = global_scores.reshape(len(global_scores), -1)
+    flat = global_scores.reshape(len(global_scores), math.prod(global_scores.shape[1:]))
     return _run(local_scores, flat, transition, lengths, gold, skip, find_best, threads)
 
 
 def _run(local_scores, global_scores, transition, lengths, gold, skip, find_best, threads) -> Kept:
     num_sentences = len(local_scores)
     shape = local_scores.shape[1:]
-    flat = local_scores.reshape(num_sentences, -1)
+    flat = local_scores.reshape(num_sentences, math.prod(shape))
     offsets, segments = NO_GOLD if gold is None else (gold[0], np.stack(gold[1:]))
     arguments = (flat, global_scores, transition, lengths, offsets, segments, (gold is not None, skip, find_best))
     parts = over_sentences(_filtered_run, num_sentences, threads, local_scores.size, shape, *arguments)

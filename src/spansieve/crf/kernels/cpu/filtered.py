@@ -309,6 +309,14 @@ def add_pairs(nodes, length, transition, log_partition, windows, value, onward, 
 
 
 @compiled
+def longest(lengths):
+    most = 0
+    for length in lengths:
+        most = max(most, length)
+    return most
+
+
+@compiled
 def most_in_a_sentence(offsets, first, last):
     most = 0
     for b in range(first, last):
@@ -318,7 +326,7 @@ def most_in_a_sentence(offsets, first, last):
 
 @allocating
 def _filtered_sums(first, last, offsets, start, end, label, scores, transition, lengths, *options_and_sums):
-    num_tokens, num_labels = lengths.max(), transition.shape[0]
+    num_tokens, num_labels = longest(lengths), transition.shape[0]
     most = most_in_a_sentence(offsets, first, last)
     transposed = np.ascontiguousarray(transition.T)
     room, mirrored_room = (
@@ -372,7 +380,7 @@ def _both_ways(
 @allocating
 def _filtered_best(first, last, offsets, start, end, label, scores, transition, lengths, *options_and_best):
     most = most_in_a_sentence(offsets, first, last)
-    room = new_room(lengths.max(), most, transition.shape[0], scores)
+    room = new_room(longest(lengths), most, transition.shape[0], scores)
     model = (offsets, start, end, label, scores, transition, lengths)
     _best_paths(first, last, model, room, *options_and_best)
 

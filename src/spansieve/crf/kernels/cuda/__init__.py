@@ -10,7 +10,7 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, cpu
-from spansieve.crf.kernels.cuda.paths import path_scores, scatter_parts, weighted_expectations
+from spansieve.crf.kernels.cuda.paths import follow_paths, weighted_surplus
 from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
 from spansieve.segments import Segment
@@ -168,37 +168,31 @@ def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, sk
     return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
 
 
-def log_prob(parts: Parts, scores: Tensor, transition: Tensor, log_partition: Tensor) -> Tensor:
-    """Score less log Z of the structures that were taken apart, (B,)."""
-    total = -log_partition  # float64: what is added to it comes in no fixed order
+def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Tensor:
+    """Score less log Z of the structures that were taken apart, (B,).
+
+    Takes what the structures have off the marginals and the counts, in place: what is left is minus the gradient.
+    """
+    B, Y = sums.transition_counts.shape[:2]
     scores, transition = _ready(scores, transition)
-    if grid := _grid(parts):
-        with torch.cuda.device_of(scores):
-            path_scores[grid](scores, transition, *_flat(parts), total, BLOCK=_BLOCK)
-    return total.to(scores.dtype)
+    result = scores.new_empty(B)
+    with torch.cuda.device_of(scores):
+        follow_paths[B,](
+            scores, transition, parts.part, parts.pair, parts.offsets, sums.log_partition,
+            sums.marginals, sums.transition_counts, result, B, PAIRS=Y * Y, BLOCK=_BLOCK,
+        )  # fmt: skip
+    return result
 
 
-def log_prob_gradients(parts: Parts, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """To the scores and to the transition: what the structures have less what was expected, by sentence."""
-    B, Y = counts.shape[:2]
-    each = marginals.numel() // max(1, B)
-    to_scores, to_transition = torch.empty_like(marginals), counts.new_empty((Y, Y))
+def log_prob_gradients(gradient: Tensor, surplus: Tensor, surplus_counts: Tensor) -> tuple[Tensor, Tensor]:
+    """To the scores and to the transition, from what `log_prob` left."""
+    B, Y = surplus_counts.shape[:2]
+    each = surplus.numel() // max(1, B)
+    to_scores, to_transition = torch.empty_like(surplus), surplus.new_empty((Y, Y))
     blocks = triton.cdiv(each, _WIDE_BLOCK)
-    gradient = gradient.contiguous()
-    with torch.cuda.device_of(marginals):
-        weighted_expectations[B, blocks + triton.cdiv(Y * Y, _WIDE_BLOCK)](
-            gradient, marginals, counts, to_scores, to_transition, each, B, blocks, PAIRS=Y * Y, BLOCK=_WIDE_BLOCK
-        )
-        if grid := _grid(parts):
-            scatter_parts[grid](gradient, to_scores, to_transition, *_flat(parts), BLOCK=_BLOCK)
+    with torch.cuda.device_of(surplus):
+        weighted_surplus[B, blocks + triton.cdiv(Y * Y, _WIDE_BLOCK)](
+            gradient.contiguous(), surplus, surplus_counts, to_scores, to_transition, each, B, blocks,
+            PAIRS=Y * Y, BLOCK=_WIDE_BLOCK,
+        )  # fmt: skip
     return to_scores, to_transition
-
-
-def _grid(parts: Parts) -> tuple[int, ...]:
-    """As many programs as it takes, and no grid where there is nothing."""
-    programs = triton.cdiv(len(parts.part) + len(parts.pair), _BLOCK)
-    return (programs,) if programs else ()
-
-
-def _flat(parts: Parts):
-    return parts.part, parts.sentence, len(parts.part), parts.pair, parts.pair_sentence, len(parts.pair)

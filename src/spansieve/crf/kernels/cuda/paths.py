@@ -1,4 +1,4 @@
-"""The Triton kernels for given structures: their scores, and their share of the gradient."""
+"""The Triton kernels for given structures: their scores, and the gradient of their log-probability."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["num_parts", "num_pairs"])
-def path_scores(
-    scores, transition, part, sentence, num_parts, pair, pair_sentence, num_pairs, total, BLOCK: tl.constexpr
+@triton.jit(do_not_specialize=["B"])
+def follow_paths(
+    scores, transition, part, pair, offsets, log_partition, marginals, counts, log_prob, B,
+    PAIRS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """total[b] += the scores of the parts and of the transitions of sentence b, in float64."""
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    is_part = place < num_parts
-    value = tl.load(scores + tl.load(part + place, mask=is_part, other=0), mask=is_part, other=0.0)
-    tl.atomic_add(total + tl.load(sentence + place, mask=is_part, other=0), value.to(tl.float64), mask=is_part)
-    place = place - num_parts
-    is_pair = (place >= 0) & (place < num_pairs)
-    value = tl.load(transition + tl.load(pair + place, mask=is_pair, other=0), mask=is_pair, other=0.0)
-    tl.atomic_add(total + tl.load(pair_sentence + place, mask=is_pair, other=0), value.to(tl.float64), mask=is_pair)
+    """log_prob[b] = the scores of the parts and transitions of sentence b, less log Z, added up in float64.
 
-
-@triton.jit(do_not_specialize=["num_parts", "num_pairs"])
-def scatter_parts(
-    gradient, to_scores, to_transition, part, sentence, num_parts, pair, pair_sentence, num_pairs, BLOCK: tl.constexpr
-):  # fmt: skip
-    """to_scores[part] += gradient[sentence], and the same for the transitions."""
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    is_part = place < num_parts
-    value = tl.load(gradient + tl.load(sentence + place, mask=is_part, other=0), mask=is_part, other=0.0)
-    tl.atomic_add(to_scores + tl.load(part + place, mask=is_part, other=0), value, mask=is_part)
-    place = place - num_parts
-    is_pair = (place >= 0) & (place < num_pairs)
-    value = tl.load(gradient + tl.load(pair_sentence + place, mask=is_pair, other=0), mask=is_pair, other=0.0)
-    tl.atomic_add(to_transition + tl.load(pair + place, mask=is_pair, other=0), value, mask=is_pair)
+    What a structure has is taken off the marginals, where each part stands once, and off the counts, where a pair of
+    labels may stand more than once.
+    """
+    sentence = tl.program_id(0).to(tl.int64)
+    total = tl.zeros([BLOCK], tl.float64)
+    last = tl.load(offsets + sentence + 1)
+    for first in range(tl.load(offsets + sentence), last, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        here = tl.load(part + place, mask=place < last, other=0)
+        total += tl.load(scores + here, mask=place < last, other=0.0).to(tl.float64)
+        expected = tl.load(marginals + here, mask=place < last, other=0.0)
+        tl.store(marginals + here, expected - 1.0, mask=place < last)
+    offsets += B + 1
+    last = tl.load(offsets + sentence + 1)
+    for first in range(tl.load(offsets + sentence), last, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        here = tl.load(pair + place, mask=place < last, other=0)
+        total += tl.load(transition + here, mask=place < last, other=0.0).to(tl.float64)
+        less = tl.full([BLOCK], -1.0, counts.dtype.element_ty)
+        tl.atomic_add(counts + sentence * PAIRS + here, less, mask=place < last)
+    tl.store(log_prob + sentence, tl.sum(total, 0) - tl.load(log_partition + sentence))
 
 
 @triton.jit(do_not_specialize=["each", "B", "blocks"])
-def weighted_expectations(
-    gradient, marginals, counts, to_scores, to_transition, each, B, blocks, PAIRS: tl.constexpr, BLOCK: tl.constexpr
+def weighted_surplus(
+    gradient, surplus, counts, to_scores, to_transition, each, B, blocks, PAIRS: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """to_scores = -gradient · marginals and to_transition = -Σ_b gradient[b] · counts[b]: two jobs in one launch."""
+    """to_scores = -gradient · surplus and to_transition = -Σ_b gradient[b] · counts[b]: two jobs in one launch."""
     sentence, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if block < blocks:
         place = block * BLOCK + tl.arange(0, BLOCK)
         weight = tl.load(gradient + sentence)
-        value = tl.load(marginals + sentence * each + place, mask=place < each, other=0.0)
+        value = tl.load(surplus + sentence * each + place, mask=place < each, other=0.0)
         tl.store(to_scores + sentence * each + place, -weight * value, mask=place < each)
     elif sentence == 0:
         place = (block - blocks) * BLOCK + tl.arange(0, BLOCK)
