@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -33,16 +32,19 @@ def core(
 
     if device not in ("cpu", "cuda"):
         raise typer.BadParameter(f"device must be cpu or cuda, got {device!r}")
-    command = " ".join(["spansieve", *sys.argv[1:]])
+    command = f"spansieve benchmark core --device {device}"
     console = Console()
     if device == "cuda":
         rows = core_benchmark.run_on_gpu(seconds, with_peers=peers)
-        page = core_benchmark.write_results(rows, out, "core_gpu", command)
+        targets = core_benchmark.limit_rows(rows)
+        title = "Core on a GPU: batch 32, L = 128, K = 12"
     else:
         rows = core_benchmark.run_on_cpu(seconds, with_peers=peers)
-        page = core_benchmark.write_results(rows, out, "core_cpu", command)
+        targets = core_benchmark.target_rows(rows)
+        title = "Core on one CPU thread: batch 32, L = 32, K = 12"
+    stem = "core_gpu" if device == "cuda" else "core_cpu"
+    page = core_benchmark.write_results(rows, targets, out, stem, title, command)
     _show(console, rows)
-    targets = core_benchmark.target_rows(rows)
     if targets:
         _show(console, targets)
     console.print(f"written to {page}")

@@ -49,12 +49,21 @@ class Distribution(ABC):
     def _structures(self, is_part: Tensor) -> list[Any]:
         """The structures put together from a mask like the scores, one per sentence."""
 
+    @property
+    def _part_sentence(self) -> Tensor | None:
+        """The sentence of each score, where those are flat; None where their first axis is the sentence."""
+        return None
+
     def _spread(self, values: Tensor) -> Tensor:
         """One number per sentence, (B,), shaped to multiply the scores."""
+        if self._part_sentence is not None:
+            return values.index_select(0, self._part_sentence)
         return values.view(-1, *(1,) * (self.scores.ndim - 1))
 
     def _part_sums(self, values: Tensor) -> Tensor:
         """Numbers shaped like the scores, added up by sentence: (B,)."""
+        if self._part_sentence is not None:
+            return values.new_zeros(self.num_sentences).index_add(0, self._part_sentence, values)
         return values.flatten(1).sum(1)
 
     # ---- What a kernel may answer faster
@@ -232,6 +241,9 @@ class _LogPartition(torch.autograd.Function):
         scores, transition, marginals, counts = ctx.saved_tensors
         if torch.is_grad_enabled():  # someone wants the gradient of the gradient
             marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
+        elif hasattr(ctx.distribution._kernel, "weighted_expectations"):
+            weighted = ctx.distribution._kernel.weighted_expectations
+            return None, *weighted(gradient, marginals, counts, ctx.distribution._part_sentence)
         to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
         return None, ctx.distribution._spread(gradient) * marginals, to_transition
 
@@ -255,7 +267,7 @@ class _LogProb(torch.autograd.Function):
         if torch.is_grad_enabled():
             marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
         elif ctx.is_surplus:  # the kernel has taken what the structure has off already
-            return None, None, *ctx.distribution._kernel.log_prob_gradients(gradient, marginals, counts)
+            return None, None, *ctx.distribution._kernel.weighted_expectations(gradient, marginals, counts, None, -1.0)
         parts, less = ctx.parts, -gradient
         to_scores = (ctx.distribution._spread(less) * marginals).flatten()
         to_scores = to_scores.index_add(0, parts.part, gradient.index_select(0, parts.sentence))

@@ -129,8 +129,9 @@ class FilteredByIndex(FilteredSemiMarkov):
         flat = super().marginals
         return flat.new_zeros(self._shape.numel()).index_put((self._index,), flat).view(self._shape)
 
-    def _spread(self, values: Tensor) -> Tensor:
-        return values.index_select(0, self._sentence)
+    @property
+    def _part_sentence(self) -> Tensor | None:
+        return self._sentence
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         if self._at_hand is None:
@@ -181,11 +182,9 @@ class FilteredByMask(FilteredSemiMarkov):
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         return super()._structures(is_part.flatten()[self._index])
 
-    def _spread(self, values: Tensor) -> Tensor:
-        return Distribution._spread(self, values)
-
-    def _part_sums(self, values: Tensor) -> Tensor:
-        return Distribution._part_sums(self, values)
+    @property
+    def _part_sentence(self) -> Tensor | None:
+        return None
 
     def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
         # The gold that the candidates were made for is a path by construction; to look would make the host wait.

@@ -97,11 +97,9 @@ class FilteredSemiMarkov(Distribution):
         offsets, *columns = (x.cpu().numpy() for x in (c.offsets, c.start, c.end, c.label))
         return segments_by_sentence(FlatSegments(np.searchsorted(index, offsets), *(x[index] for x in columns)))
 
-    def _spread(self, values: Tensor) -> Tensor:
-        return values[self.candidates.sentence]
-
-    def _part_sums(self, values: Tensor) -> Tensor:
-        return values.new_zeros(self.num_sentences).index_add(0, self.candidates.sentence, values)
+    @property
+    def _part_sentence(self) -> Tensor | None:
+        return self.candidates.sentence
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = in_order(flat_segments(structures))

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 TURN = 0.02  # seconds
+PATIENCE = 30.0  # seconds: who takes longer for one call is called once
 PACKAGES = ("spansieve", "torch", "numba", "triton", "pytorch-crf", "torch-struct", "flash-semicrf")
 
 
@@ -37,14 +38,19 @@ class Timing:
 def timed_side_by_side(contenders: Sequence[Contender], seconds_each: float, device: str = "cpu") -> list[Timing]:
     """The median time of each. They take short turns, so that a noisy moment of the machine falls on everyone alike.
 
-    A turn is as many calls as fill it, at least one. The first call is not counted: it compiles.
+    A turn is as many calls as fill it, at least one. The first call is not counted, since it may compile, unless it took
+    so long that there is no time for a second.
     """
-    repeats = []
-    for contender in contenders:
-        contender.run()
-        repeats.append(max(1, round(TURN / _timed(contender.run, 1, device))))
     samples: list[list[float]] = [[] for _ in contenders]
     spent = [0.0] * len(contenders)
+    repeats = [1] * len(contenders)
+    for k, contender in enumerate(contenders):
+        first = _timed(contender.run, 1, device)
+        if first > PATIENCE:
+            samples[k].append(first)
+            spent[k] = first
+        else:
+            repeats[k] = max(1, round(TURN / _timed(contender.run, 1, device)))
     while any(s < seconds_each for s in spent):
         for k, contender in enumerate(contenders):
             if spent[k] < seconds_each:

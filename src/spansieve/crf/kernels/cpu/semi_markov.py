@@ -20,6 +20,7 @@ from spansieve.crf.kernels.cpu.steps import (
     segment_marginals,
     sum_by_label,
     sum_step,
+    transition_weights,
 )
 
 
@@ -34,11 +35,7 @@ def semi_markov_sums(scores, transition, lengths, with_marginals=True, threads=1
         np.zeros(scores.shape if with_marginals else (0, 0, 0, 0), scores.dtype),
         np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels), scores.dtype),
     )
-    transition = transition.astype(np.float64)
-    offset = float(transition.max())
-    offset = offset if np.isfinite(offset) else 0.0
-    model = (scores, transition, np.exp(transition - offset), offset, lengths)
-    over_sentences(_sums, num_sentences, threads, scores.size, *model, *sums, with_marginals)
+    over_sentences(_sums, num_sentences, threads, scores.size, scores, transition, lengths, *sums, with_marginals)
     return sums if with_marginals else Sums(sums.log_partition, None, None)
 
 
@@ -129,9 +126,12 @@ def _forward(scores, transition, weights, offset, length, room, take_max):
 
 
 @allocating
-def _sums(first, last, scores, transition, weights, offset, lengths, *sums):
+def _sums(first, last, scores, transition, lengths, *sums):
     num_tokens, max_width, num_labels = scores.shape[1:]
     shape = (num_tokens + 1, num_labels)
+    transition = transition.astype(np.float64)
+    weights = np.empty((num_labels, num_labels))
+    offset = transition_weights(transition, weights)
     transposed = np.ascontiguousarray(transition.T), np.ascontiguousarray(weights.T)
     forward = _Forward(
         np.empty(shape),

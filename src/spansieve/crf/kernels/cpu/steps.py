@@ -15,6 +15,20 @@ UNDERFLOW = 1e-290  # a sum of exponentials below this may have lost terms that 
 LARGEST_SCALE = 600.0  # exp of more than this leaves no room for further factors
 
 
+@vectorised
+def transition_weights(transition, weights):
+    """weights = exp(transition - offset), and the offset: the largest entry, 0 where all are impossible."""
+    num_labels = transition.shape[0]
+    offset = -np.inf
+    for p in range(num_labels):
+        offset = max(offset, largest(transition[p], num_labels))
+    offset = offset if offset > -np.inf else 0.0
+    for p in range(num_labels):
+        for y in range(num_labels):
+            weights[p, y] = exp(transition[p, y] - offset)
+    return offset
+
+
 @compiled
 def max_step(values, transition, out):
     """out[y] = max_{y'} values[y'] + transition[y', y], four rows at a time: out is read a quarter as often."""

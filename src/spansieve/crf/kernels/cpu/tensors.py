@@ -41,6 +41,12 @@ def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, sk
     return _tensors(cpu.filtered_best(*_flat(candidates, scores, transition), skip=skip, threads=_threads()))
 
 
+def weighted_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, sentence: Tensor | None):
+    """To the scores and to the transition, from what reaches log Z."""
+    sentences = None if sentence is None else _array(sentence)
+    return _tensors(cpu.weighted_expectations(*_arrays(gradient, marginals, counts), sentences))
+
+
 def filter_spans(
     local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, keep_all: bool
 ) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, cpu
-from spansieve.crf.kernels.cuda.paths import follow_paths, weighted_surplus
+from spansieve.crf.kernels.cuda.paths import follow_paths, weighted
 from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
 from spansieve.segments import Segment
@@ -184,15 +184,20 @@ def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Te
     return result
 
 
-def log_prob_gradients(gradient: Tensor, surplus: Tensor, surplus_counts: Tensor) -> tuple[Tensor, Tensor]:
-    """To the scores and to the transition, from what `log_prob` left."""
-    B, Y = surplus_counts.shape[:2]
-    each = surplus.numel() // max(1, B)
-    to_scores, to_transition = torch.empty_like(surplus), surplus.new_empty((Y, Y))
+def weighted_expectations(
+    gradient: Tensor, marginals: Tensor, counts: Tensor, sentence: Tensor | None, sign: float = 1.0
+):
+    """To the scores and to the transition, from what reaches log Z; with `sign` -1, from what `log_prob` left."""
+    B, Y = counts.shape[:2]
+    if sentence is not None:
+        to_transition = (gradient @ counts.flatten(1)).view(Y, Y)
+        return gradient.index_select(0, sentence) * marginals, to_transition
+    each = marginals.numel() // max(1, B)
+    to_scores, to_transition = torch.empty_like(marginals), marginals.new_empty((Y, Y))
     blocks = triton.cdiv(each, _WIDE_BLOCK)
-    with torch.cuda.device_of(surplus):
-        weighted_surplus[B, blocks + triton.cdiv(Y * Y, _WIDE_BLOCK)](
-            gradient.contiguous(), surplus, surplus_counts, to_scores, to_transition, each, B, blocks,
+    with torch.cuda.device_of(marginals):
+        weighted[B, blocks + triton.cdiv(Y * Y, _WIDE_BLOCK)](
+            gradient.contiguous(), marginals, counts, to_scores, to_transition, each, B, blocks, sign,
             PAIRS=Y * Y, BLOCK=_WIDE_BLOCK,
         )  # fmt: skip
     return to_scores, to_transition

@@ -36,20 +36,21 @@ def follow_paths(
     tl.store(log_prob + sentence, tl.sum(total, 0) - tl.load(log_partition + sentence))
 
 
-@triton.jit(do_not_specialize=["each", "B", "blocks"])
-def weighted_surplus(
-    gradient, surplus, counts, to_scores, to_transition, each, B, blocks, PAIRS: tl.constexpr, BLOCK: tl.constexpr
+@triton.jit(do_not_specialize=["each", "B", "blocks", "sign"])
+def weighted(
+    gradient, marginals, counts, to_scores, to_transition, each, B, blocks, sign,
+    PAIRS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """to_scores = -gradient · surplus and to_transition = -Σ_b gradient[b] · counts[b]: two jobs in one launch."""
+    """to_scores = sign · gradient · marginals and to_transition = sign · Σ_b gradient[b] · counts[b], in one launch."""
     sentence, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if block < blocks:
         place = block * BLOCK + tl.arange(0, BLOCK)
         weight = tl.load(gradient + sentence)
-        value = tl.load(surplus + sentence * each + place, mask=place < each, other=0.0)
-        tl.store(to_scores + sentence * each + place, -weight * value, mask=place < each)
+        value = tl.load(marginals + sentence * each + place, mask=place < each, other=0.0)
+        tl.store(to_scores + sentence * each + place, sign * weight * value, mask=place < each)
     elif sentence == 0:
         place = (block - blocks) * BLOCK + tl.arange(0, BLOCK)
         total = tl.zeros([BLOCK], counts.dtype.element_ty)
         for b in range(0, B):
-            total -= tl.load(gradient + b) * tl.load(counts + b * PAIRS + place, mask=place < PAIRS, other=0.0)
-        tl.store(to_transition + place, total, mask=place < PAIRS)
+            total += tl.load(gradient + b) * tl.load(counts + b * PAIRS + place, mask=place < PAIRS, other=0.0)
+        tl.store(to_transition + place, sign * total, mask=place < PAIRS)
