@@ -38,8 +38,8 @@ class Timing:
 def timed_side_by_side(contenders: Sequence[Contender], seconds_each: float, device: str = "cpu") -> list[Timing]:
     """The median time of each. They take short turns, so that a noisy moment of the machine falls on everyone alike.
 
-    A turn is as many calls as fill it, at least one. The first call is not counted, since it may compile, unless it took
-    so long that there is no time for a second.
+    A turn is as many calls as fill it, at least one. The first call is not counted, since it may compile, unless it
+    took so long that there is no time for a second.
     """
     samples: list[list[float]] = [[] for _ in contenders]
     spent = [0.0] * len(contenders)

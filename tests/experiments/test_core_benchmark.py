@@ -1,0 +1,82 @@
+"""The work is what it says, the peers do the same as we do, and the targets are told as measured."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from spansieve.crf import Candidates, LinearChain, SemiMarkov
+from spansieve.experiments import core_benchmark, growth
+from spansieve.experiments.core_work import LOG_PARTITION, MODE, Work
+
+SMALL = Work(3, num_sentences=4, num_tokens=7, max_width=3)
+
+
+def test_the_filter_keeps_the_share_that_was_asked_for():
+    work = Work(5)
+    candidates = Candidates.from_local_scores(work.local_scores, work.lengths)
+    spans = sum(min(work.max_width, work.num_tokens - i) for i in range(work.num_tokens)) * work.num_sentences
+    assert len(candidates) / spans == pytest.approx(0.02, abs=0.001)
+
+
+def test_gold_comes_in_three_equal_forms():
+    for segments, cover, tags in zip(SMALL.gold, SMALL.gold_cover, SMALL.gold_tags):
+        assert tuple(s for s in cover if s.label) == segments
+        assert sum(s.width for s in cover) == SMALL.num_tokens == len(tags)
+        assert [i for i, tag in enumerate(tags) if tag % 2] == [s.start for s in segments]
+
+
+def test_pytorch_crf_agrees():
+    torchcrf = pytest.importorskip("torchcrf")
+    crf = torchcrf.CRF(SMALL.num_tags, batch_first=True)
+    with torch.no_grad():
+        crf.start_transitions.zero_(), crf.end_transitions.zero_(), crf.transitions.copy_(SMALL.tag_transition)
+    ours = LinearChain(SMALL.tag_scores, SMALL.tag_transition, SMALL.lengths)
+    assert crf.decode(SMALL.tag_scores) == ours.mode
+    theirs = crf(SMALL.tag_scores, torch.tensor(SMALL.gold_tags), reduction="none")
+    torch.testing.assert_close(theirs, ours.log_prob(SMALL.gold_tags))
+
+
+def test_torch_struct_agrees():
+    torch_struct = pytest.importorskip("torch_struct")
+    from spansieve.experiments.peers import torch_struct_potentials
+
+    lengths = torch.full((SMALL.num_sentences,), SMALL.num_tokens + 1)
+    theirs = torch_struct.SemiMarkovCRF(torch_struct_potentials(SMALL), lengths=lengths)
+    ours = SemiMarkov(SMALL.global_scores, SMALL.transition, SMALL.lengths)
+    torch.testing.assert_close(theirs.partition, ours.log_partition)
+    torch.testing.assert_close(theirs.max, ours.max_score)
+
+
+def test_flash_semicrf_agrees():
+    """It applies a transition into the first segment too, from any label: added here to the first scores."""
+    flash = pytest.importorskip("flash_semicrf")
+    from spansieve.experiments.peers import flash_semicrf_inputs
+
+    cumulative, transition, bias = flash_semicrf_inputs(SMALL)
+    theirs = flash.semi_crf_streaming_forward(cumulative, transition, bias, SMALL.lengths, SMALL.max_width)
+    start = torch.arange(SMALL.num_tokens)[:, None]
+    end = (start + torch.arange(1, SMALL.max_width + 1)).clamp(max=SMALL.num_tokens)
+    scores = cumulative[:, end] - cumulative[:, start] + bias
+    scores[:, 0] += transition.logsumexp(0)
+    torch.testing.assert_close(theirs, SemiMarkov(scores, transition, SMALL.lengths).log_partition)
+
+
+def test_targets_are_told_as_measured():
+    rows = [
+        {"task": MODE, "Y": 5, "model": "filtered", "microseconds": 10.0},
+        {"task": MODE, "Y": 5, "model": "linear chain", "microseconds": 9.0},
+        {"task": MODE, "Y": 5, "model": "pytorch-crf", "microseconds": 600.0},
+    ]
+    found = {row["slower"]: (row["measured"], row["holds"]) for row in core_benchmark.target_rows(rows)}
+    assert found == {"linear chain": ("0.90x", "NO"), "pytorch-crf": ("60.00x", "yes")}
+
+
+def test_each_of_our_contenders_runs():
+    for contender in core_benchmark.ours_on(SMALL, (MODE, LOG_PARTITION, core_benchmark.LOSS)):
+        assert contender.run() is not None
+
+
+def test_slopes_are_exponents():
+    rows = [{"L": n, "linear": 3.0 * n, "cubic": 0.5 * n**3} for n in (64, 128, 256)]
+    assert growth.slopes(rows) == {"linear": 1.0, "cubic": 3.0}
