@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.filtered import Nodes, most_in_a_sentence, new_room, sweep
+from spansieve.crf.kernels.cpu.filtered import most_in_a_sentence, sweep
+from spansieve.crf.kernels.cpu.nodes import Nodes, new_room
 from spansieve.crf.kernels.cpu.vector_math import any_above_2, any_above_4, any_above_8
 
 USUAL = 16  # candidates a sentence; where there are more on average the filter runs again with room for all

@@ -1,4 +1,4 @@
-"""The filtered semi-Markov model compiled for the CPU: filter, sweep, and the two fused. NumPy in, NumPy out.
+"""The filtered semi-Markov model compiled for the CPU. NumPy in, NumPy out.
 
 Candidates are flat and ragged: those of sentence b are `offsets[b] … offsets[b+1] - 1`, sorted by (end, start, label).
 
@@ -12,12 +12,11 @@ whole prefix, merged as it grows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.nodes import Nodes, new_room
 from spansieve.crf.kernels.cpu.vector_math import exp
 
 
@@ -46,83 +45,6 @@ def filtered_best(offsets, start, end, label, scores, transition, lengths, skip,
 
 
 # ---- One sentence -------------------------------------------------------------------------------------------------
-
-
-class Nodes(NamedTuple):
-    """Candidates of one sentence in the direction of a sweep: from left to right begin is start and finish is end,
-    from right to left both are counted from the end of the sentence. Sorted by finish."""
-
-    begin: np.ndarray
-    finish: np.ndarray
-    label: np.ndarray
-    score: np.ndarray
-
-
-class Windows(NamedTuple):
-    """Who may precede a node that begins at i: nodes first[i] … last[i] - 1.
-
-    The nodes that begin at i are by_begin[begins[i]] … by_begin[begins[i+1] - 1].
-    """
-
-    first: np.ndarray  # (L + 1,)
-    last: np.ndarray  # (L + 1,)
-    begins: np.ndarray  # (L + 2,)
-    by_begin: np.ndarray  # (N,)
-
-
-class Merged(NamedTuple):
-    """⊕ of the values of some nodes, by label. For sums it is log(mass) + top, for maxima it is top."""
-
-    labels: np.ndarray  # (Y,): the labels that occur, in no order; how many is kept by the caller
-    occurs: np.ndarray  # (Y,)
-    top: np.ndarray  # (Y,)
-    mass: np.ndarray  # (Y,)
-    winner: np.ndarray  # (Y,): the first node that attains top
-    runner_up: np.ndarray  # (N,): for a node that became the winner, whom it replaced, or -1
-
-
-class Room(NamedTuple):
-    """Room for the sweep over one sentence."""
-
-    windows: Windows
-    merged: Merged
-    value: np.ndarray  # (N,): ⊕ over all paths up to and including each node
-    origin: np.ndarray  # (N,): the node before it on the best of them; -1 for the start
-    into: np.ndarray  # (Y,): ⊕ over all ways into a label at the present position
-    into_origin: np.ndarray  # (Y,)
-    into_at: np.ndarray  # (Y,): the position that `into` was last worked out for
-
-
-@allocating
-def new_room(num_tokens, num_nodes, num_labels, like):
-    """`like` gives the type of the values: the scores' for maxima, float64 for sums."""
-    windows = Windows(
-        np.empty(num_tokens + 1, np.int64),
-        np.empty(num_tokens + 1, np.int64),
-        np.empty(num_tokens + 3, np.int64),
-        np.empty(num_nodes, np.int64),
-    )
-    return Room(
-        windows,
-        new_merged(num_labels, num_nodes, like),
-        np.empty(num_nodes, like.dtype),
-        np.empty(num_nodes, np.int64),
-        np.empty(num_labels, like.dtype),
-        np.empty(num_labels, np.int64),
-        np.empty(num_labels, np.int64),
-    )
-
-
-@allocating
-def new_merged(num_labels, num_nodes, like):
-    return Merged(
-        np.empty(num_labels, np.int64),
-        np.zeros(num_labels, np.bool_),
-        np.empty(num_labels, like.dtype),
-        np.empty(num_labels, like.dtype),
-        np.empty(num_labels, np.int64),
-        np.empty(num_nodes, np.int64),
-    )
 
 
 @compiled
