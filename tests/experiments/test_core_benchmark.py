@@ -7,6 +7,7 @@ import torch
 
 from spansieve.crf import Candidates, LinearChain, SemiMarkov
 from spansieve.experiments import core_benchmark, growth
+from spansieve.experiments.core_kernels import kernels_on
 from spansieve.experiments.core_work import LOG_PARTITION, MODE, Work
 
 SMALL = Work(3, num_sentences=4, num_tokens=7, max_width=3)
@@ -67,9 +68,21 @@ def test_targets_are_told_as_measured():
         {"task": MODE, "Y": 5, "model": "filtered", "microseconds": 10.0},
         {"task": MODE, "Y": 5, "model": "linear chain", "microseconds": 9.0},
         {"task": MODE, "Y": 5, "model": "pytorch-crf", "microseconds": 600.0},
+        {"task": MODE, "Y": 5, "model": "filtered kernel", "microseconds": 5.0},
+        {"task": MODE, "Y": 5, "model": "linear chain kernel", "microseconds": 8.0},
     ]
-    found = {row["slower"]: (row["measured"], row["holds"]) for row in core_benchmark.target_rows(rows)}
-    assert found == {"linear chain": ("0.90x", "NO"), "pytorch-crf": ("60.00x", "yes")}
+    columns = ("measured", "holds", "kernels alone")
+    found = {row["slower"]: tuple(row[c] for c in columns) for row in core_benchmark.target_rows(rows)}
+    assert found == {"linear chain": ("0.90x", "NO", "1.60x"), "pytorch-crf": ("60.00x", "yes", "120x")}
+
+
+def test_the_kernels_answer_as_the_distributions_do():
+    ours = {(c.task, c.name): c.run() for c in core_benchmark.ours_on(SMALL, (MODE, LOG_PARTITION))}
+    alone = {(c.task, c.name.removesuffix(" kernel")): c.run() for c in kernels_on(SMALL, (MODE, LOG_PARTITION))}
+    for name in ("filtered", "semi-Markov", "linear chain"):
+        assert ours[MODE, name] == alone[MODE, name]
+        _, marginals, _ = alone[LOG_PARTITION, name]
+        torch.testing.assert_close(ours[LOG_PARTITION, name][0], torch.from_numpy(marginals))
 
 
 def test_each_of_our_contenders_runs():

@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.checks import arrays_to_device, checked_lengths, checked_scores
-from spansieve.crf.structures import FlatSegments, check_segments, dense_index, flat_segments, segments_by_sentence
+from spansieve.crf.structures import (
+    FlatSegments,
+    check_segments,
+    covered_tokens,
+    dense_index,
+    flat_segments,
+    segments_by_sentence,
+)
 from spansieve.segments import Segment
 
 
@@ -188,24 +195,13 @@ def candidate_mask(local_scores: Tensor, lengths: Tensor, gold: FlatSegments | N
     mask = torch.zeros(local_scores.shape, dtype=torch.bool, device=device)
     if gold is None:
         return mask.scatter_(-1, label, is_kept[..., None])
-    covered, place = gold_on_device(gold, local_scores)
+    arrays = (covered_tokens(gold, num_tokens), dense_index(gold, local_scores.shape))
+    covered, place = arrays_to_device(arrays, device)
     if not skip:
         is_kept &= covered[:, end.clamp(max=num_tokens)] > covered[:, start]
     mask.scatter_(-1, label, is_kept[..., None])
     mask.view(-1).index_fill_(0, place, True)
     return mask
-
-
-def gold_on_device(gold: FlatSegments, local_scores: Tensor) -> tuple[Tensor, Tensor]:
-    """How many of the tokens before i lie in gold, (B, L + 1), and where gold stands in flattened (B, L, K, Y)."""
-    num_sentences, num_tokens = local_scores.shape[:2]
-    change = np.zeros((num_sentences, num_tokens + 1), np.int64)
-    np.add.at(change, (gold.sentence, gold.start), 1)
-    np.add.at(change, (gold.sentence, gold.end), -1)
-    covered = np.zeros((num_sentences, num_tokens + 1), np.int64)
-    np.cumsum(change.cumsum(1)[:, :-1] > 0, axis=1, out=covered[:, 1:])
-    covered_tensor, place = arrays_to_device((covered, dense_index(gold, local_scores.shape)), local_scores.device)
-    return covered_tensor, place
 
 
 def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -18,6 +18,7 @@ from spansieve.crf.checks import arrays_to_device
 from spansieve.crf.structures import (
     FlatSegments,
     check_segments,
+    covered_tokens,
     dense_index,
     flat_segments,
     in_order,
@@ -91,7 +92,7 @@ class Gold:
         check_segments(flat, limits, max_width, num_labels, lowest_label=0)
         sentence = flat.sentence
         arrays = _part_arrays(FlatParts(dense_index(flat, shape), sentence, flat.label, num_sentences), num_labels)
-        covered = _covered(flat, sentence, num_sentences, num_tokens)
+        covered = covered_tokens(flat, num_tokens)
         *parts, covered_ = arrays_to_device((*arrays, covered), torch.device(device))
         return cls(tuple(shape), Parts(*parts), flat, covered_)
 
@@ -119,14 +120,3 @@ class Gold:
     def to(self, device: torch.device | str) -> Gold:
         parts = Parts(*(getattr(self.parts, field.name).to(device) for field in fields(Parts)))
         return replace(self, parts=parts, covered=None if self.covered is None else self.covered.to(device))
-
-
-def _covered(segments: FlatSegments, sentence: np.ndarray, num_sentences: int, num_tokens: int) -> np.ndarray:
-    """(B, L + 1): how many of the tokens before i lie in a segment that is not null."""
-    is_entity = segments.label > 0
-    change = np.zeros((num_sentences, num_tokens + 1), np.int64)
-    np.add.at(change, (sentence[is_entity], segments.start[is_entity]), 1)
-    np.add.at(change, (sentence[is_entity], segments.end[is_entity]), -1)
-    covered = np.zeros((num_sentences, num_tokens + 1), np.int64)
-    np.cumsum(change.cumsum(1)[:, :-1] > 0, axis=1, out=covered[:, 1:])
-    return covered

@@ -97,3 +97,15 @@ def in_order(segments: FlatSegments) -> FlatSegments:
     """From left to right within each sentence, as a path goes."""
     order = np.lexsort((segments.start, segments.sentence))
     return FlatSegments(segments.offsets, *(x[order] for x in segments[1:]))
+
+
+def covered_tokens(segments: FlatSegments, num_tokens: int) -> np.ndarray:
+    """(B, L + 1): how many of the tokens before i lie in a segment that is not null."""
+    is_entity = segments.label > 0
+    sentence = segments.sentence[is_entity]
+    change = np.zeros((len(segments.offsets) - 1, num_tokens + 1), np.int64)
+    np.add.at(change, (sentence, segments.start[is_entity]), 1)
+    np.add.at(change, (sentence, segments.end[is_entity]), -1)
+    covered = np.zeros_like(change)
+    np.cumsum(change.cumsum(1)[:, :-1] > 0, axis=1, out=covered[:, 1:])
+    return covered
