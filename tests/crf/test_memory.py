@@ -1,0 +1,47 @@
+"""A distribution is freed as soon as nobody holds it: a cycle would keep a batch alive until the collector comes by."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
+
+LENGTHS = [8, 5]
+SEGMENTS = [[(0, 2, 1)], [(3, 4, 2)]]
+COVER = [[(i, i + 1, 0) for i in range(length)] for length in LENGTHS]
+TAGS = [[0] * length for length in LENGTHS]
+
+
+def filtered(scores, transition):
+    return FilteredSemiMarkov.from_scores(scores.detach() * 0.5, scores, transition, LENGTHS, SEGMENTS)
+
+
+def semi_markov(scores, transition):
+    return SemiMarkov(scores, transition, LENGTHS)
+
+
+def linear_chain(scores, transition):
+    return LinearChain(scores[:, :, 0], transition, LENGTHS)
+
+
+@pytest.mark.parametrize(("make", "gold"), [(filtered, SEGMENTS), (semi_markov, COVER), (linear_chain, TAGS)])
+def test_everything_asked_and_nothing_kept(make, gold):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 8, 3, 4, generator=generator, requires_grad=True)
+    transition = torch.randn(4, 4, generator=generator, requires_grad=True)
+    gc.disable()
+    try:
+        distribution = make(scores, transition)
+        loss = distribution.entropy().sum() - distribution.log_prob(gold).sum() + distribution.log_partition.sum()
+        loss.backward()
+        assert distribution.mode
+        assert distribution.marginals.requires_grad
+        held = weakref.ref(distribution)
+        del distribution, loss
+        assert held() is None
+    finally:
+        gc.enable()
