@@ -419,7 +419,7 @@ def test_a_fraction_is_no_position():
 
 
 def test_an_empty_batch_is_ordinary():
-    scores, transition = torch.zeros(0, 4, 2, 3), torch.zeros(3, 3)
+    scores, transition = torch.zeros(0, 4, 2, 3), torch.zeros(3, 3, requires_grad=True)
     for distribution in (
         FilteredSemiMarkov.from_scores(scores, scores, transition, []),
         SemiMarkov(scores, transition, []),
@@ -428,3 +428,5 @@ def test_an_empty_batch_is_ordinary():
     ):
         assert distribution.mode == []
         assert distribution.log_partition.shape == (0,)
+        distribution.log_partition.sum().backward()
+    assert (transition.grad == 0).all()

@@ -94,12 +94,10 @@ class Distribution(ABC):
 
     # ---- What can be asked
 
-    @cached_property
+    @property
     def log_partition(self) -> Tensor:
         """log Z of each sentence, (B,)."""
-        if self._is_tracked:
-            return _LogPartition.apply(self._without_caches(), self.scores, self.transition)
-        return self._sums(self.scores, self.transition, False).log_partition.to(self.scores.dtype)
+        return self._tracked_log_partition if self._is_tracked else self._plain_log_partition
 
     @property
     def marginals(self) -> Tensor:
@@ -129,7 +127,7 @@ class Distribution(ABC):
         Raises for one outside the support; on a GPU, where that would make the host wait, an impossible one has -inf.
         """
         parts = self._checked_parts(structures)
-        if self._is_tracked and "log_partition" not in self.__dict__:
+        if self._is_tracked and "_tracked_log_partition" not in self.__dict__:
             return _LogProb.apply(self._without_caches(), parts, self.scores, self.transition)
         return self._score_of(parts, self.scores, self.transition) - self.log_partition
 
@@ -182,11 +180,28 @@ class Distribution(ABC):
     def _is_tracked(self) -> bool:
         return torch.is_grad_enabled() and (self.scores.requires_grad or self.transition.requires_grad)
 
+    # What is in the graph and what is not are kept apart: asked for first without gradients, log Z must not come back
+    # without them when the loss is made of it.
+
     @cached_property
+    def _tracked_log_partition(self) -> Tensor:
+        return _LogPartition.apply(self._without_caches(), self.scores, self.transition)
+
+    @cached_property
+    def _plain_log_partition(self) -> Tensor:
+        return self._sums(self.scores, self.transition, False).log_partition.to(self.scores.dtype)
+
+    @property
     def _expectations(self) -> tuple[Tensor, Tensor]:
         """Marginals and transition counts."""
-        if self._is_tracked:
-            return _Expectations.apply(self._without_caches(), self.scores, self.transition)
+        return self._tracked_expectations if self._is_tracked else self._plain_expectations
+
+    @cached_property
+    def _tracked_expectations(self) -> tuple[Tensor, Tensor]:
+        return _Expectations.apply(self._without_caches(), self.scores, self.transition)
+
+    @cached_property
+    def _plain_expectations(self) -> tuple[Tensor, Tensor]:
         sums = self._sums(self.scores, self.transition, True)
         return sums.marginals, sums.transition_counts
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from spansieve.crf.kernels.cpu.compiled import compiled
@@ -15,7 +17,8 @@ def weighted_expectations(gradient, marginals, counts, sentence=None):
     to_scores = np.empty(marginals.shape, marginals.dtype)
     to_transition = np.zeros(counts.shape[1:], counts.dtype)
     if sentence is None:
-        _by_row(gradient, marginals.reshape(len(gradient), -1), to_scores.reshape(len(gradient), -1))
+        rows = (len(gradient), math.prod(marginals.shape[1:]))
+        _by_row(gradient, marginals.reshape(rows), to_scores.reshape(rows))
     else:
         _by_sentence(gradient, sentence, marginals, to_scores)
     _add_up(gradient, counts, to_transition)
