@@ -27,3 +27,25 @@ class Segment(NamedTuple):
     def contains(self, other: Segment) -> bool:
         """True when every token of `other` is a token of this one."""
         return self.start <= other.start and other.end <= self.end
+
+
+class NamedSegment(NamedTuple):
+    """A segment as files and people have it, with the name of its label: tokens `start … end - 1` are a `label`."""
+
+    start: int
+    end: int
+    label: str
+
+    @property
+    def width(self) -> int:
+        return self.end - self.start
+
+
+class Entity(NamedTuple):
+    """A segment in its text: `text == document[start:end]`, in characters."""
+
+    start: int
+    end: int
+    label: str
+    text: str
+    probability: float | None = None  # that exactly this segment with this label is in the output, by the model

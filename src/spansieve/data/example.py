@@ -1,0 +1,66 @@
+"""One sentence with its gold segments: what every reader gives and everything else takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from spansieve.segments import NamedSegment
+
+
+class DataError(ValueError):
+    """Something in a file is not as its format wants it; the message names the file and the line."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence: its tokens and the gold segments among them, sorted by (start, end, label); they may overlap.
+
+    Where the sentence comes from running text, `text` is that text and `offsets` are the characters of each token in
+    it: `text[start:end] == token`.
+    """
+
+    tokens: tuple[str, ...]
+    segments: tuple[NamedSegment, ...] = ()
+    text: str | None = None
+    offsets: tuple[tuple[int, int], ...] | None = None  # one (start, end) per token
+    document: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", tuple(self.tokens))
+        object.__setattr__(self, "segments", tuple(sorted(NamedSegment(*segment) for segment in self.segments)))
+        for segment in self.segments:
+            if not 0 <= segment.start < segment.end <= len(self.tokens):
+                raise ValueError(f"a segment must lie within the {len(self.tokens)} tokens, got {tuple(segment)}")
+            if not segment.label:
+                raise ValueError(f"a segment must have a label, got {tuple(segment)}")
+        if (self.text is None) != (self.offsets is None):
+            raise ValueError("text and offsets must be given together, got one of them")
+        if self.offsets is not None:
+            object.__setattr__(self, "offsets", tuple((start, end) for start, end in self.offsets))
+            if len(self.offsets) != len(self.tokens):
+                raise ValueError(f"offsets must be one per token, {len(self.tokens)}, got {len(self.offsets)}")
+
+    @classmethod
+    def of(cls, tokens: Sequence[str] | str, segments: Sequence[tuple[int, int, str]] = (), **where) -> Example:
+        """From a list of tokens or a string of them, and plain tuples.
+
+        >>> Example.of("Paris is big", [(0, 1, "LOC")]).segments
+        (NamedSegment(start=0, end=1, label='LOC'),)
+        """
+        tokens = tokens.split() if isinstance(tokens, str) else tokens
+        return cls(tuple(tokens), tuple(NamedSegment(*segment) for segment in segments), **where)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def has_overlaps(self) -> bool:
+        """True when two gold segments share a token."""
+        return any(following.start < previous.end for previous, following in pairwise(self.segments))
+
+    def words(self, segment: NamedSegment) -> str:
+        """The segment as it stands in the text, or its tokens joined by blanks."""
+        if self.text is not None and self.offsets is not None:
+            return self.text[self.offsets[segment.start][0] : self.offsets[segment.end - 1][1]]
+        return " ".join(self.tokens[segment.start : segment.end])
