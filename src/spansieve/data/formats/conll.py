@@ -1,0 +1,200 @@
+"""CoNLL columns: one token per line, its tag in a column, a blank line after each sentence.
+
+Columns are separated by tabs where every line has one, else by blanks. `-DOCSTART-` lines begin a document and are no
+sentences. A line that begins with `#` is a comment when it has not as many columns as the tokens have, or no tag where
+theirs is, since `#` is a token too. A CoNLL-U Plus header (`# global.columns = …`) names the columns. Tags may be IOB1,
+BIO, BIOES, BILOU or plain labels; see `spansieve.data.tagging` for ill-formed ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spansieve.data.example import DataError, Example
+from spansieve.data.flattening import flat
+from spansieve.data.formats.files import read_lines, stem, write_text
+from spansieve.data.notes import Notes
+from spansieve.data.tagging import NULL_TAGS, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
+
+Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
+
+_DOCSTART = "-DOCSTART-"
+_NAMED_DOCSTART = re.compile(r"-DOCSTART-\s+\((.+)\)")
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc(?:\s+id\s*=\s*(.+))?")
+_HEADER = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
+
+
+@dataclass
+class _Sentence:
+    document: str | None
+    rows: list[tuple[int, list[str]]] = field(default_factory=list)  # line number, columns
+
+
+def read_conll(
+    path: str | Path,
+    *,
+    token_column: Column | None = None,
+    tag_column: Column | Sequence[Column] | None = None,
+    scheme: str = "auto",
+    strict: bool = False,
+    notes: Notes | None = None,
+) -> list[Example]:
+    """The sentences of a file in columns.
+
+    `token_column`: by default the first, or the second where the first counts the tokens of each sentence, or `FORM`.
+    `tag_column`: by default the last in which some token has the tag `O`, or the one whose name holds `NER`; several
+    give one level of nested segments each.
+    """
+    lines = list(read_lines(path))
+    names = next((match[1].split() for _, line in lines if (match := _HEADER.match(line))), None)
+    sentences = list(_sentences(path, lines))
+    if not any(sentence.rows for sentence in sentences):
+        return []
+    token = _column(token_column, names, path, _token_column(sentences, names))
+    wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
+    tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
+    sentences = [kept for sentence in sentences if (kept := _without_comments(sentence, sentences, tags)).rows]
+    for sentence in sentences:
+        _check_rows(path, sentence, token, tags)
+    layers = [[[row[tag] for _, row in sentence.rows] for sentence in sentences] for tag in tags]
+    schemes = [_scheme(path, layer, scheme) for layer in layers]
+    examples = []
+    for number, sentence in enumerate(sentences):
+        segments = set()
+        for layer, found in zip(layers, schemes):
+            segments |= set(_segments(path, sentence, layer[number], found, strict))
+        tokens = tuple(row[token] for _, row in sentence.rows)
+        examples.append(Example(tokens, tuple(segments), document=sentence.document))
+    return examples
+
+
+def write_conll(
+    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", notes: Notes | None = None
+) -> None:
+    """Token and tag, separated by a tab. Tags cannot overlap: `flat` chooses, and what it drops is noted."""
+    notes = notes if notes is not None else Notes()
+    lines: list[str] = []
+    document = None
+    for number, example in enumerate(examples, start=1):
+        if example.document != document:
+            document = example.document
+            lines += [f"{_DOCSTART} ({document})" if document else _DOCSTART, ""]
+        example, dropped = flat(example)
+        notes.add("overlapping entities dropped, since tags are flat", f"sentence {number}", len(dropped))
+        if not example.tokens:
+            notes.add("sentences without tokens left out", f"sentence {number}")
+            continue
+        tags = tags_of_segments(example.segments, len(example), scheme)
+        lines += [f"{_writable(token, number)}\t{tag}" for token, tag in zip(example.tokens, tags)]
+        lines.append("")
+    write_text("\n".join(lines) + "\n" if lines else "", path)
+
+
+def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_Sentence]:
+    lines = list(lines)
+    tokens = [line for _, line in lines if line.strip() and line[0] != "#" and not line.startswith(_DOCSTART)]
+    is_tabbed = bool(tokens) and all("\t" in line for line in tokens)
+    document, count = None, 0
+    sentence = _Sentence(None)
+    for number, line in lines:
+        started = _NEW_DOCUMENT.match(line) if line.startswith("#") else None
+        if line.startswith(_DOCSTART) or started:
+            yield sentence
+            count += 1
+            named = started if started else _NAMED_DOCSTART.match(line)
+            document = named[1] if named and named[1] else f"{stem(path)}-{count}"
+            sentence = _Sentence(document)
+        elif not line.strip():
+            yield sentence
+            sentence = _Sentence(document)
+        elif not _HEADER.match(line):
+            fields = line.split("\t") if is_tabbed else re.split(r"[ \t]+", line.strip(" \t"))
+            sentence.rows.append((number, fields))
+    yield sentence
+
+
+def _token_column(sentences: list[_Sentence], names: list[str] | None) -> int:
+    if names:
+        return names.index("FORM") if "FORM" in names else 0
+    numbered = (
+        [row[0] for _, row in sentence.rows if not row[0].startswith("#")] for sentence in sentences if sentence.rows
+    )
+    is_counted = all(column == [str(n) for n in range(1, len(column) + 1)] for column in numbered)
+    has_third = all(len(row) > 2 for sentence in sentences for _, row in sentence.rows if not row[0].startswith("#"))
+    return 1 if is_counted and has_third else 0
+
+
+def _tag_column(sentences: list[_Sentence], names: list[str] | None) -> int:
+    if names:
+        named = [position for position, name in enumerate(names) if "NER" in name.upper()]
+        return named[0] if named else len(names) - 1
+    rows = [row for sentence in sentences for _, row in sentence.rows if not row[0].startswith("#")]
+    width = min((len(row) for row in rows), default=1)
+    for column in range(width - 1, 0, -1):
+        if any(row[column] == "O" for row in rows):
+            return column - width
+    return -1
+
+
+def _column(column: Column | None, names: list[str] | None, path: str | Path, otherwise: int) -> int:
+    if column is None:
+        return otherwise
+    if isinstance(column, str) and not column.lstrip("-").isdigit():
+        if not names or column not in names:
+            known = ", ".join(names) if names else "none, since it has no global.columns header"
+            raise DataError(f"{path} must have a column named {column!r}, it has {known}")
+        return names.index(column)
+    return int(column)
+
+
+def _without_comments(sentence: _Sentence, sentences: list[_Sentence], tags: Sequence[int]) -> _Sentence:
+    if not any(row[0].startswith("#") for _, row in sentence.rows):
+        return sentence
+    width = next((len(row) for s in sentences for _, row in s.rows if not row[0].startswith("#")), 0)
+    kept = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
+    return _Sentence(sentence.document, kept)
+
+
+def _is_comment(row: list[str], width: int, tags: Sequence[int]) -> bool:
+    return row[0].startswith("#") and (len(row) != width or not all(is_tag(row[tag]) for tag in tags))
+
+
+def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequence[int]) -> None:
+    needed = max(column + 1 if column >= 0 else -column for column in (token, *tags))
+    needed = max(needed, 2)
+    for number, row in sentence.rows:
+        if len(row) < needed:
+            columns = "column" if len(row) == 1 else "columns"
+            raise DataError(
+                f"{path} line {number}: must have at least {needed} columns, a token and its tag among them, "
+                f"got {len(row)} {columns}: {' '.join(row)!r}"
+            )
+        if not row[token].strip():
+            raise DataError(f"{path} line {number}: must have a token in column {token}, got an empty one")
+
+
+def _scheme(path: str | Path, layer: list[list[str]], scheme: str) -> str:
+    if scheme != "auto":
+        return scheme
+    try:
+        return scheme_of_tags(layer)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: str, strict: bool):
+    if all(tag in NULL_TAGS for tag in tags):
+        return []
+    try:
+        return segments_of_tags(tags, scheme, strict)
+    except DataError as error:
+        raise DataError(f"{path} line {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
+
+
+def _writable(token: str, number: int) -> str:
+    if not token.strip() or "\t" in token or "\n" in token or "\r" in token:
+        raise DataError(f"a token must have no tabs or line ends in CoNLL columns, got {token!r} in sentence {number}")
+    return token

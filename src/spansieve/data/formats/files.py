@@ -1,0 +1,111 @@
+"""Text files in and out: UTF-8 with or without a byte order mark, `.gz` like any other, errors that name the line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.example import DataError
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a file, unpacked where it is gzip, whatever its name."""
+    path = Path(path)
+    data = path.read_bytes()
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})") from error
+
+
+def read_text(path: str | Path) -> str:
+    """The characters of a file, line ends as they are."""
+    data = read_bytes(path)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path} must be UTF-8, got UTF-16; convert it with iconv -f UTF-16 -t UTF-8")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"{path} line {line}: must be UTF-8, got byte 0x{data[error.start]:02x}; convert it with iconv"
+        raise DataError(message) from error
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Line numbers, from 1, and lines without their ends. Only line feeds (and CRLF) end a line: `str.splitlines` would
+    also break tokens at the rarer separators of Unicode."""
+    lines = read_text(path).split("\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, start=1):
+        yield number, line[:-1] if line.endswith("\r") else line
+
+
+def read_json(path: str | Path) -> Any:
+    """A file that is one JSON value."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path} line {error.lineno}: must be JSON, got {error.msg} at column {error.colno}") from error
+
+
+def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its place."""
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        records = read_json(path)
+        places = [f"{path} record {number}" for number in range(1, len(records) + 1)]
+    else:
+        numbered = [(number, line) for number, line in read_lines(path) if line.strip()]
+        places = [f"{path} line {number}" for number, _ in numbered]
+        records = (_record(line, place) for (_, line), place in zip(numbered, places))
+    for place, record in zip(places, records):
+        if not isinstance(record, dict):
+            raise DataError(f"{place}: must be a JSON object, got {type(record).__name__}")
+        yield place, record
+
+
+def _record(line: str, place: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{place}: must be JSON, got {error.msg} at column {error.colno}") from error
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write UTF-8 with line feeds; gzip where the name ends in `.gz`."""
+    path = Path(path)
+    data = text.encode("utf-8")
+    # mtime 0: the same examples give the same bytes.
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def write_records(records: Iterable[dict[str, Any]], path: str | Path) -> None:
+    """JSON lines, one object each."""
+    write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), path)
+
+
+def files_in(folder: str | Path, *suffixes: str) -> list[Path]:
+    """The files below a folder with one of the suffixes, with or without `.gz`, in order of their names."""
+    wanted = tuple(end for suffix in suffixes for end in (suffix, suffix + ".gz"))
+    found = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.name.endswith(wanted))
+    if not found:
+        raise DataError(f"{folder} must hold files that end in {' or '.join(suffixes)}, got none")
+    return found
+
+
+def files_of(path: str | Path, *suffixes: str) -> list[Path]:
+    """The file itself, or those in the folder."""
+    return files_in(path, *suffixes) if Path(path).is_dir() else [Path(path)]
+
+
+def stem(path: str | Path) -> str:
+    """The name without `.gz` and without the suffix under it."""
+    path = Path(path)
+    return Path(path.stem).stem if path.suffix == ".gz" else path.stem

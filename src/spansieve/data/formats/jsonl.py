@@ -1,0 +1,144 @@
+"""JSON lines, with tokens or with text.
+
+With tokens, one sentence per line, spans counted in tokens and end exclusive:
+
+    {"tokens": ["Ada", "Lovelace"], "entities": [{"start": 0, "end": 2, "label": "PER"}], "doc": "a"}
+
+`words` or `tokenized_text` may stand for `tokens`, `spans` for `entities`, `[0, 2, "PER"]` for an object, and `tags` or
+`ner_tags` (strings) for spans. Under the key `ner` the end is inclusive, as the tools that write that key have it.
+`text` and `offsets` beside them, characters of each token, are kept.
+
+With text, one document per line, spans counted in characters and end exclusive, cut into tokens and sentences here:
+
+    {"text": "Ada Lovelace wrote it.", "entities": [{"start": 0, "end": 12, "label": "PER"}], "doc": "a"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.aligning import documents_of_examples, examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import read_records, write_records
+from spansieve.data.notes import Notes
+from spansieve.data.tagging import segments_of_tags
+
+TOKEN_KEYS = ("tokens", "words", "tokenized_text")
+SPAN_KEYS = ("entities", "spans", "ner")
+TAG_KEYS = ("tags", "ner_tags")
+DOCUMENT_KEYS = ("doc", "document", "doc_id", "id")
+
+
+def read_jsonl(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+    """The sentences of a JSON lines file (or a JSON list of the same objects), with tokens or with text.
+
+    `split_sentences=False` keeps each text whole.
+    """
+    examples: list[Example] = []
+    for place, record in read_records(path):
+        if any(key in record for key in TOKEN_KEYS):
+            examples.append(_tokens_example(place, record))
+        elif isinstance(record.get("text"), str):
+            spans = [entity_span(place, entity) for entity in _spans(place, record)[1]]
+            examples += examples_of_text(
+                record["text"],
+                spans,
+                document=document_name(record),
+                split_sentences=split_sentences,
+                place=place,
+                notes=notes,
+            )
+        else:
+            raise DataError(f"{place}: must have the key tokens or text, got {', '.join(record) or 'no keys'}")
+    return examples
+
+
+def write_jsonl(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+    """Tokens and entities; where the text is known, the sentence's part of it with offsets counted from its start."""
+    write_records(map(_tokens_record, examples), path)
+
+
+def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+    """One document per line, entities in characters."""
+    records = []
+    for document in documents_of_examples(examples):
+        entities = [annotation._asdict() for annotation in document.annotations]
+        record: dict[str, Any] = {"text": document.text, "entities": entities}
+        records.append(record if document.name is None else {**record, "doc": document.name})
+    write_records(records, path)
+
+
+def entity_span(place: str, entity: Any) -> tuple[int, int, str]:
+    """Start, end and label of `{"start": …, "end": …, "label": …}` or `[start, end, label]`."""
+    start: Any = None
+    end: Any = None
+    label: Any = None
+    if isinstance(entity, dict):
+        start, end, label = entity.get("start"), entity.get("end"), entity.get("label", entity.get("type"))
+    elif isinstance(entity, (list, tuple)) and len(entity) >= 3:
+        start, end, label = entity[:3]
+    if not (is_count(start) and is_count(end) and isinstance(label, str) and label):
+        raise DataError(f"{place}: an entity must have start, end and label, got {entity!r}")
+    return start, end, label
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def document_name(record: dict[str, Any]) -> str | None:
+    """The document that a record says it is of."""
+    return next((str(record[key]) for key in DOCUMENT_KEYS if record.get(key) is not None), None)
+
+
+def _spans(place: str, record: dict[str, Any]) -> tuple[str, list[Any]]:
+    key = next((key for key in SPAN_KEYS if record.get(key) is not None), SPAN_KEYS[0])
+    spans = record.get(key) or []
+    if not isinstance(spans, list):
+        raise DataError(f"{place}: {key} must be a list, got {type(spans).__name__}")
+    return key, spans
+
+
+def _tokens_example(place: str, record: dict[str, Any]) -> Example:
+    key = next(key for key in TOKEN_KEYS if key in record)
+    tokens = record[key]
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise DataError(f"{place}: {key} must be a list of strings, got {str(tokens)[:60]!r}")
+    text, offsets = record.get("text"), record.get("offsets")
+    where = {"text": text, "offsets": offsets} if text is not None and offsets is not None else {}
+    try:
+        example = Example.of(tokens, sorted(_token_spans(place, record, len(tokens))), document=document_name(record))
+        return Example(example.tokens, example.segments, document=example.document, **where) if where else example
+    except (TypeError, ValueError) as error:
+        raise error if isinstance(error, DataError) else DataError(f"{place}: {error}") from error
+
+
+def _token_spans(place: str, record: dict[str, Any], length: int) -> set[tuple[int, int, str]]:
+    tag_key = next((key for key in TAG_KEYS if key in record), None)
+    if tag_key and not any(key in record for key in SPAN_KEYS):
+        tags = record[tag_key]
+        if len(tags) != length or not all(isinstance(tag, str) for tag in tags):
+            raise DataError(f"{place}: {tag_key} must be one string per token, {length}, got {str(tags)[:60]!r}")
+        try:
+            return set(segments_of_tags(tags))
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from error
+    key, spans = _spans(place, record)
+    last = 1 if key == "ner" else 0
+    return {(start, end + last, label) for start, end, label in (entity_span(place, span) for span in spans)}
+
+
+def _tokens_record(example: Example) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "tokens": list(example.tokens),
+        "entities": [segment._asdict() for segment in example.segments],
+    }
+    if example.document is not None:
+        record["doc"] = example.document
+    if example.text is not None and example.offsets:
+        first, last = example.offsets[0][0], example.offsets[-1][1]
+        record["text"] = example.text[first:last]
+        record["offsets"] = [[start - first, end - first] for start, end in example.offsets]
+    return record

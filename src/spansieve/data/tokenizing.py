@@ -1,0 +1,180 @@
+"""Text to tokens and sentences, every token with its characters: `text[token.start:token.end] == token.text`.
+
+Tokens are cut the way the CoNLL corpora have them: punctuation stands apart; numbers, dates, times, web addresses,
+abbreviations and hyphenated words stay whole; `'s`, `n't` and their like are tokens. A combining mark stays with its
+letter and an emoji with its modifiers. Scripts without blanks (Han, kana, Thai and others) are cut by the character.
+Blanks and invisible signs of direction and width belong to no token.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Token(NamedTuple):
+    text: str
+    start: int
+    end: int  # exclusive
+
+
+# Characters that belong to the letter before them, and joiners within a word.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u08d3-\u08e1\u08e3-\u0903\u093a-\u093c"
+    "\u093e-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u09d7\u09e2\u09e3\u0a01-\u0a03\u0a3c-\u0a51"
+    "\u0a70\u0a71\u0a75\u0a81-\u0a83\u0abc-\u0acd\u0ae2\u0ae3\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd\u0bd7"
+    "\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d\u0d57\u0dca-\u0ddf\u0e31"
+    "\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u1ab0-\u1aff"
+    "\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\u00ad\u200c\u200d"
+)
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_UNSPACED += "\uff66-\uff9f\U00020000-\U0003ffff"
+_INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
+_PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_MODIFIER = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
+
+_LETTER = r"[^\W\d_]"
+_WORD = rf"[^\W{_UNSPACED}]+(?:[{_MARKS}]+[^\W{_UNSPACED}]*)*"
+_CLITIC = r"(?i:s|re|ve|ll|d|m)\b"
+_TITLES = "Mr|Mrs|Ms|Messrs|Dr|Prof|Gen|Sen|Rep|Gov|Lt|Col|Sgt|Capt|Cmdr|Adm|Maj|Rev|Hon|St|Mt|Ft|Sr|Sra|Srta|Mme|Mlle"
+_SHORT = (
+    "Inc|Ltd|Corp|Co|Cos|Bros|Jr|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec|vs|etc|al|approx|dept|est|Ave|Blvd|No"
+)
+_SHORT += "|Nos|Fig|Figs|Vol|pp|cf|Ph\\.D|M\\.Sc|resp|bzw|usw|Nr|Str"
+
+_TOKEN = re.compile(
+    "|".join(
+        (
+            r"(?:https?://|www\.)[^\s<>\"]*[^\s<>\"'.,;:!?)\]}»”’]",
+            r"[\w.+-]{1,64}@\w[\w-]*(?:\.\w[\w-]*)+",
+            rf"(?<!\w)[@#]\w[\w{_MARKS}]*",
+            rf"(?:(?<!\w)(?:{_TITLES}|{_SHORT})\.(?![\w.]))",
+            rf"(?:(?<!\w)(?:{_LETTER}\.){{2,}}(?:{_LETTER}(?!\w))?(?:-{_WORD})*)",
+            r"(?:(?<![\w.])[A-Z]\.(?=\s+[^\W\d_a-z]))",
+            rf"{_LETTER}+?(?=(?i:n['’]t)\b)",
+            r"(?<=\w)(?i:n['’]t)\b",
+            rf"(?<=\w)['’]{_CLITIC}",
+            rf"(?:(?<![^\s(\[])(?:[+\-−](?=\.?\d)))?(?:\.(?=\d))?{_WORD}"
+            rf"(?:(?:(?<=\d)[.,:/](?=\d)|[-‐‑&](?=\w)|['’](?!{_CLITIC})(?={_LETTER})"
+            rf"|\.(?=(?:com|org|net|edu|gov|info|co|io|ai|de|uk|fr|es|it|nl|ru)\b)){_WORD})*",
+            rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}{_MODIFIER}*(?:\u200d{_PICTURE}{_MODIFIER}*)*",
+            r"\.{2,}|-{2,}|!{2,}|\?{2,}|={2,}|\*{2,}|~{2,}|``|''",
+            rf"[^\s{_INVISIBLE}][{_MARKS}]*",
+        )
+    )
+)
+
+_ALWAYS_END = frozenset("。！？｡؟۔।॥։።")
+_END = re.compile(r"[.!?…]+$|[。！？｡؟۔।॥։።]$")
+_CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", "''", "›", "）", "】"))
+_BLANK_LINE = re.compile(r"\n[^\S\n]*(?:\r?\n|\r)|\r\r")
+_NEVER_END = frozenset(f"{title}." for title in _TITLES.split("|")) | {
+    "No.",
+    "Nos.",
+    "vs.",
+    "cf.",
+    "pp.",
+    "Fig.",
+    "Nr.",
+}
+# Words that begin a sentence far more often than they follow an abbreviation within one.
+_STARTERS = re.compile(
+    r"The|A|An|He|She|It|They|We|You|I|In|On|At|But|And|However|This|That|These|Those|There|His|Her|Its|"
+    r"Their|If|When|While|After|Before|Since|Although|For|As|By|With|From|According|Meanwhile|Also|Some|"
+    r"Many|What|Who|How|Why"
+)
+
+
+def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
+    """The tokens of a text. A token with one of the borders inside it is cut there, so that an annotation which begins
+    or ends within a token loses nothing.
+
+    >>> [token.text for token in tokens_of_text("It isn't the U.S., is it?")]
+    ['It', 'is', "n't", 'the', 'U.S.', ',', 'is', 'it', '?']
+    """
+    tokens = [Token(match.group(), match.start(), match.end()) for match in _TOKEN.finditer(text)]
+    return split_at(tokens, borders)
+
+
+def split_at(tokens: Sequence[Token], borders: Iterable[int]) -> list[Token]:
+    """The tokens, cut wherever a border falls inside one."""
+    cuts = sorted(set(borders))
+    if not cuts:
+        return list(tokens)
+    result: list[Token] = []
+    for token in tokens:
+        inner = cuts[bisect_right(cuts, token.start) : bisect_left(cuts, token.end)]
+        edges = [token.start, *inner, token.end]
+        result += [
+            Token(token.text[start - token.start : end - token.start], start, end)
+            for start, end in zip(edges, edges[1:])
+        ]
+    return result
+
+
+def sentences_of_text(text: str, keep: Iterable[tuple[int, int]] = ()) -> list[list[Token]]:
+    """The sentences of a text, as tokens. No sentence ends inside one of the character spans in `keep`, and tokens are
+    cut at their borders; otherwise a blank line always ends one.
+
+    >>> [[token.text for token in sentence] for sentence in sentences_of_text("Dr. No left. Did he? Yes.")]
+    [['Dr.', 'No', 'left', '.'], ['Did', 'he', '?'], ['Yes', '.']]
+    """
+    keep = list(keep)
+    tokens = tokens_of_text(text, (border for span in keep for border in span))
+    return [tokens[start:end] for start, end in sentence_spans(text, tokens, keep)]
+
+
+def sentence_spans(text: str, tokens: Sequence[Token], keep: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """`[start, end)` of each sentence, in tokens."""
+    is_joined = _joined(tokens, keep)
+    spans, start, position = [], 0, 0
+    while position < len(tokens):
+        last = _through_closing(tokens, position) if _END.search(tokens[position].text) else position
+        if last + 1 < len(tokens) and not is_joined[last] and _ends(text, tokens, position, last):
+            spans.append((start, last + 1))
+            start = last + 1
+        position = last + 1
+    if start < len(tokens):
+        spans.append((start, len(tokens)))
+    return spans
+
+
+def _through_closing(tokens: Sequence[Token], mark: int) -> int:
+    """The last of the quotes and brackets that close right after an end mark."""
+    last = mark
+    while last + 1 < len(tokens) and tokens[last + 1].text in _CLOSING and tokens[last + 1].start == tokens[last].end:
+        last += 1
+    return last
+
+
+def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
+    """True when a sentence ends after token `last`; `mark` is its end mark, or `last` itself."""
+    following = tokens[last + 1]
+    gap = text[tokens[last].end : following.start]
+    if len(gap) > 1 and _BLANK_LINE.search(gap):
+        return True
+    word = tokens[mark].text
+    if not _END.search(word):
+        return False
+    if word[-1] in _ALWAYS_END:
+        return True
+    if not gap or following.text[0].islower() or following.text[0] in ",;:":
+        return False
+    if len(word) > 1 and word[-1] == "." and word[0] != ".":  # an abbreviation
+        return word not in _NEVER_END and len(word) > 2 and _STARTERS.fullmatch(following.text) is not None
+    return True
+
+
+def _joined(tokens: Sequence[Token], keep: Iterable[tuple[int, int]]) -> list[bool]:
+    """`_joined(...)[i]`: one of the spans holds something of both token i and token i + 1."""
+    starts = [token.start for token in tokens]
+    ends = [token.end for token in tokens]
+    is_joined = [False] * len(tokens)
+    for start, end in keep:
+        first, after = bisect_right(ends, start), bisect_left(starts, end)
+        for position in range(first, after - 1):
+            is_joined[position] = True
+    return is_joined
