@@ -1,0 +1,219 @@
+"""A generated sample corpus, so that the first run needs no download.
+
+News, business, sport, science and everyday life, all of it made up. Four labels: PER, ORG, LOC and EVENT; the article
+before a name and the title before a person are no part of it. A dictionary does not get far: half of the names in dev
+and test are not in train, nor is every tenth thing that is said there, and the same name may be a person, a town, or a
+company. The sentence tells which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from spansieve.data.example import Example
+from spansieve.data.sample_clauses import DOMAINS
+from spansieve.data.sample_lines import (
+    CHAT,
+    ENDINGS,
+    HEADLINES,
+    JOINTS,
+    NAMELESS,
+    ONE_TOKEN,
+    OPENERS,
+    RESULTS,
+    SHOUTED,
+    SPEECH,
+    WORDS,
+)
+from spansieve.data.sample_names import HE, KEPT_FROM_TRAIN, PARTS, PATTERNS, SHE
+from spansieve.segments import NamedSegment
+
+LABELS = ("EVENT", "LOC", "ORG", "PER")
+LENGTHS = (4000, 600, 600)  # sentences in train, dev and test
+
+SEEN = 0.3  # of the names in dev and test, how many are taken from train
+NEW = 0.5  # of the parts of other names in dev and test, how many are kept from train where there is such a part
+
+# What a template calls the last person it named: a man, a woman.
+PRONOUNS = {"{she}": ("he", "she"), "{her}": ("his", "her"), "{herself}": ("himself", "herself")}
+
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_PART = re.compile(r"\{(\w+)\}")
+_Item = TypeVar("_Item")
+
+
+class Splits(NamedTuple):
+    train: tuple[Example, ...]
+    dev: tuple[Example, ...]
+    test: tuple[Example, ...]
+
+
+def sample_corpus(seed: int = 0) -> Splits:
+    """The corpus of this seed: 4,000 sentences to train on, 600 each for dev and test, no sentence twice.
+
+    The same seed gives the same corpus on every machine and every version of Python.
+
+    >>> len(sample_corpus().train)
+    4000
+    """
+    if not isinstance(seed, int):
+        raise TypeError(f"seed must be an integer, got {seed!r}")
+    writer = _Writer(seed)
+    seen: set[tuple[str, ...]] = set()
+    return Splits(*(tuple(writer.sentences(count, seen, is_train=split == 0)) for split, count in enumerate(LENGTHS)))
+
+
+def unseen_sentences() -> tuple[Example, ...]:
+    """Sentences that the corpus does not have, written by hand, with their gold: what to try a trained model on."""
+    return tuple(_from_brackets(line) for line in _UNSEEN)
+
+
+_UNSEEN = (
+    "[PER Wilhelmina Achterberg] flew from [LOC Marrakesh] to [LOC Cape Tindra] with nothing but her umbrella .",
+    "[ORG Jordan] cut its sales forecast , so [PER Jordan] packed his umbrella and moved to [LOC Jordan] .",
+    "[ORG Gingerbread Airlines] shares fell 4.2 percent when [EVENT Storm Philippa] closed the port of [LOC Genoa] .",
+    "[ORG Valparaíso Wanderers] goalkeeper [PER Mireille Santangelo] saved two penalties at the [EVENT Bronze Cup] .",
+    "In [LOC Ushuaia] [PER Hyacinth Oyelaran] is still remembered for her soup .",
+    "On Monday the bakery was closed , and nobody in the queue knew why .",
+)
+
+
+class _Dice:
+    """Choices made from `random()` alone: the one method whose numbers Python promises never to change."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def happens(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def pick(self, items: Sequence[_Item]) -> _Item:
+        return items[int(self._random.random() * len(items))]
+
+
+class _Writer:
+    """Writes sentences, and remembers the names that train has."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = _Dice(seed)
+        self._is_train = True
+        self._names: dict[str, list[str]] = defaultdict(list)  # of train, by kind, as often as they occur
+
+    def sentences(self, count: int, seen: set[tuple[str, ...]], is_train: bool) -> Iterator[Example]:
+        """As many sentences that have not been seen; now they have."""
+        self._is_train = is_train
+        while count:
+            example = self._sentence()
+            if example.tokens not in seen:
+                seen.add(example.tokens)
+                count -= 1
+                yield example
+
+    def _sentence(self) -> Example:
+        style, lines = self._dice.pick(_KINDS)
+        template = self._clauses() if lines is None else self._line(lines)
+        pieces = self._named(self._chosen(template))
+        return _example([(style(words), label) for words, label in pieces], is_sentence=style is str)
+
+    def _clauses(self) -> str:
+        """One clause or two of one domain, with something before them or behind."""
+        domain = self._dice.pick(DOMAINS)
+        template = self._line(domain)
+        if self._dice.happens(0.15):
+            template = f"{template} {self._dice.pick(JOINTS)} {self._line(domain)}"
+        if self._dice.happens(0.3):
+            template = f"{self._dice.pick(OPENERS)} {template}"
+        if self._dice.happens(0.2):
+            template = f"{template} {self._dice.pick(ENDINGS)}"
+        return f"{template} ."
+
+    def _line(self, lines: Sequence[str]) -> str:
+        """One of the lines; every tenth is kept from train, so that dev and test have something new to say."""
+        line = self._dice.pick(lines)
+        return self._line(lines) if self._is_train and line in lines[9::10] else line
+
+    def _chosen(self, template: str) -> str:
+        """The template with one alternative of each `[a|b]`."""
+        return _CHOICE.sub(lambda match: self._dice.pick(match[1].split("|")), template)
+
+    def _named(self, template: str) -> list[tuple[str, str | None]]:
+        """The words of the template, and the label of those that are a name."""
+        pieces: list[tuple[str, str | None]] = [("", None)]
+        is_she = self._dice.happens(0.5)
+        for token in template.split():
+            if token.startswith("<"):
+                kind = token.strip("<>")
+                pieces.append((self._name(kind, [name for name, _ in pieces]), kind.split(".")[0]))
+                if kind.startswith("PER"):
+                    is_she = self._is_she(f"{pieces[-2][0]} {pieces[-1][0]}")
+            elif token in PRONOUNS:
+                pieces.append((PRONOUNS[token][is_she], None))
+            else:
+                pieces.append((_PART.sub(lambda match: self._dice.pick(WORDS[match[1]]), token), None))
+        return pieces
+
+    def _is_she(self, called: str) -> bool:
+        """By the title or the first name, where one of them tells."""
+        words = set(called.split())
+        return bool(words & SHE) if words & (SHE | HE) else self._dice.happens(0.5)
+
+    def _name(self, kind: str, taken: Sequence[str]) -> str:
+        """A name that the sentence does not have yet."""
+        if not self._is_train and self._names[kind] and self._dice.happens(SEEN):
+            name = self._dice.pick(self._names[kind])
+        else:
+            name = _PART.sub(lambda match: self._part(match[1]), self._dice.pick(PATTERNS[kind]))
+        if name in taken:
+            return self._name(kind, taken)
+        if self._is_train:
+            self._names[kind].append(name)
+        return name
+
+    def _part(self, part: str) -> str:
+        is_new = not self._is_train and bool(_NEW_PARTS[part]) and self._dice.happens(NEW)
+        return self._dice.pick((_NEW_PARTS if is_new else _KNOWN_PARTS)[part])
+
+
+def _example(pieces: Sequence[tuple[str, str | None]], is_sentence: bool) -> Example:
+    """The pieces one after the other; a sentence begins with a capital."""
+    tokens: list[str] = []
+    segments = []
+    for words, label in pieces:
+        start = len(tokens)
+        tokens += words.split()
+        if label is not None:
+            segments.append(NamedSegment(start, len(tokens), label))
+    if is_sentence:
+        tokens[0] = tokens[0][0].upper() + tokens[0][1:]
+    return Example(tuple(tokens), tuple(segments))
+
+
+def _from_brackets(line: str) -> Example:
+    """From a line in which each name stands in brackets behind its label: `[PER Ada Penrose] slept .`"""
+    pieces: list[tuple[str, str | None]] = []
+    for between, bracketed in re.findall(r"([^\[]*)(?:\[([^\]]*)\])?", line):
+        pieces.append((between, None))
+        if bracketed:
+            label, words = bracketed.split(" ", 1)
+            pieces.append((words, label))
+    return _example(pieces, is_sentence=False)
+
+
+_KNOWN_PARTS = {part: tuple(n for n in names if n not in KEPT_FROM_TRAIN) for part, names in PARTS.items()}
+_NEW_PARTS = {part: tuple(n for n in names if n in KEPT_FROM_TRAIN) for part, names in PARTS.items()}
+
+# How a line is spelled and where it comes from, None for clauses, as often as it comes up among a hundred.
+_KINDS: tuple[tuple[Callable[[str], str], Sequence[str] | None], ...] = (
+    *[(str, None)] * 69,
+    *[(str, SPEECH)] * 7,
+    *[(str, NAMELESS)] * 12,
+    *[(str, HEADLINES)] * 4,
+    *[(str.upper, SHOUTED)] * 2,
+    *[(str.lower, CHAT)] * 3,
+    *[(str, RESULTS)] * 2,
+    *[(str, ONE_TOKEN)] * 1,
+)
