@@ -1,0 +1,47 @@
+"""How good the predictions are, how sure one can be of that, and what the probabilities are worth."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spansieve.evaluation.calibration import Calibration as Calibration
+    from spansieve.evaluation.calibration import calibrate as calibrate
+    from spansieve.evaluation.calibration import outcomes as outcomes
+    from spansieve.evaluation.intervals import Interval as Interval
+    from spansieve.evaluation.intervals import Intervals as Intervals
+    from spansieve.evaluation.intervals import bootstrap as bootstrap
+    from spansieve.evaluation.scores import Counts as Counts
+    from spansieve.evaluation.scores import Scores as Scores
+    from spansieve.evaluation.scores import evaluate as evaluate
+    from spansieve.evaluation.significance import Comparison as Comparison
+    from spansieve.evaluation.significance import Difference as Difference
+    from spansieve.evaluation.significance import compare as compare
+
+_HOMES = {
+    "Calibration": "calibration",
+    "Comparison": "significance",
+    "Counts": "scores",
+    "Difference": "significance",
+    "Interval": "intervals",
+    "Intervals": "intervals",
+    "Scores": "scores",
+    "bootstrap": "intervals",
+    "calibrate": "calibration",
+    "compare": "significance",
+    "evaluate": "scores",
+    "outcomes": "calibration",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Members load when they are first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

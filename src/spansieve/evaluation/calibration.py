@@ -1,0 +1,103 @@
+"""What the probabilities of predicted entities are worth: of those with probability 0.8, are four in five right?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spansieve.evaluation.scores import Segments, segment_sets
+from spansieve.segments import NamedSegment
+
+ROUNDING = 1e-4  # a marginal in single precision may come out this far beyond 0 or 1; it is taken as that
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The predictions with a probability in [low, high); the last bin has its upper end too. Means of none are 0."""
+
+    low: float
+    high: float
+    count: int
+    probability: float  # mean
+    accuracy: float  # share that is right
+
+    @property
+    def gap(self) -> float:
+        """How much too sure the probabilities are; below 0, how much too unsure."""
+        return self.probability - self.accuracy
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far the probabilities are from what they promise. Without predictions every figure is 0."""
+
+    expected_error: float  # the mean over predictions of their bin's |gap|: the expected calibration error
+    largest_error: float  # the largest |gap| of a bin that is not empty
+    brier: float  # the mean squared distance of a probability from 1 where right, from 0 where wrong
+    count: int
+    bins: tuple[Bin, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "bins": [asdict(bin) for bin in self.bins]}
+
+
+def calibrate(probabilities: ArrayLike, is_correct: ArrayLike, bins: int = 10) -> Calibration:
+    """Compare the probability of each prediction with whether it was right, in bins of equal width.
+
+    >>> calibration = calibrate([0.95, 0.85, 0.75, 0.35], [True, True, False, False])
+    >>> round(calibration.expected_error, 3), round(calibration.brier, 4)
+    (0.325, 0.1775)
+    """
+    probability = np.asarray(probabilities, np.float64)
+    right = np.asarray(is_correct, bool).astype(np.float64)
+    _check(probability, right, bins)
+    probability = probability.clip(0, 1)
+    edges = np.arange(bins) / bins
+    place = np.searchsorted(edges, probability, side="right") - 1
+    count = np.bincount(place, minlength=bins)
+    mean = np.bincount(place, probability, minlength=bins) / np.maximum(count, 1)
+    accuracy = np.bincount(place, right, minlength=bins) / np.maximum(count, 1)
+    gap = abs(mean - accuracy)
+    number = max(1, probability.size)
+    return Calibration(
+        float((count * gap).sum() / number),
+        float(gap.max()),
+        float(((probability - right) ** 2).sum() / number),
+        int(probability.size),
+        tuple(Bin(k / bins, (k + 1) / bins, int(count[k]), float(mean[k]), float(accuracy[k])) for k in range(bins)),
+    )
+
+
+def outcomes(
+    gold: Sequence[Segments], predicted: Sequence[Segments], probabilities: Sequence[Sequence[float]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What `calibrate` takes: the probability of each predicted segment and whether gold has it, in order.
+
+    `probabilities[b][i]` is that of `predicted[b][i]`.
+    """
+    if [len(segments) for segments in predicted] != [len(given) for given in probabilities]:
+        raise ValueError("probabilities must have one number per predicted segment of each sentence, got other numbers")
+    is_correct = [
+        NamedSegment(*segment) in truth
+        for (truth, _), segments in zip(segment_sets(gold, predicted), predicted)
+        for segment in segments
+    ]
+    flat = [probability for given in probabilities for probability in given]
+    return np.array(flat, np.float64), np.array(is_correct, bool)
+
+
+def _check(probability: np.ndarray, right: np.ndarray, bins: int) -> None:
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, got {bins}")
+    if probability.ndim != 1 or probability.shape != right.shape:
+        shapes = f"{probability.shape} and {right.shape}"
+        raise ValueError(f"probabilities and is_correct must be two lists of one length, got shapes {shapes}")
+    outside = ~((probability >= -ROUNDING) & (probability <= 1 + ROUNDING))
+    if outside.any():
+        raise ValueError(
+            f"probabilities must lie between 0 and 1, got {probability[outside][0]}; a score is not a probability"
+        )

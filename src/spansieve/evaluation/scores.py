@@ -1,0 +1,225 @@
+"""Exact-match precision, recall and F1: a predicted segment is right when gold has the same start, end and label.
+
+The figures are those of conlleval and of seqeval's strict mode. Whatever has nothing to divide by is 0: the precision
+of no predictions, the recall of no gold, the F1 of neither. Macro figures are means over the labels that gold or the
+predictions have, so that a label which is only ever predicted, always wrongly, counts as 0. Within a sentence segments
+are a set: one that is predicted twice is predicted once. They may overlap.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from spansieve.segments import NamedSegment
+
+Segments = Collection[tuple[int, int, str]]  # of one sentence
+LENGTH_BUCKETS = (10, 20, 30, 50)  # the longest sentence of each bucket; one more holds all that are longer
+
+_Key = TypeVar("_Key", str, int)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many segments gold has, how many were predicted, and how many of these are right."""
+
+    true_positives: int = 0
+    gold: int = 0
+    predicted: int = 0
+
+    @property
+    def precision(self) -> float:
+        return _share(self.true_positives, self.predicted)
+
+    @property
+    def recall(self) -> float:
+        return _share(self.true_positives, self.gold)
+
+    @property
+    def f1(self) -> float:
+        return _share(2 * self.true_positives, self.gold + self.predicted)
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.true_positives + other.true_positives, self.gold + other.gold, self.predicted + other.predicted
+        )
+
+    def to_dict(self) -> dict[str, float | int]:
+        return {
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+            "true_positives": self.true_positives,
+            "gold": self.gold,
+            "predicted": self.predicted,
+        }
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The counts of a corpus, as a whole and in parts; what is a figure follows from them.
+
+    Scores of two shards add up to those of both. In `by_width` a segment counts with its own width; in `by_length` with
+    the length of its sentence, in buckets named `1-10`, `11-20` and so on (empty where the lengths were not given).
+    """
+
+    micro: Counts = Counts()
+    by_label: Mapping[str, Counts] = field(default_factory=dict)
+    by_width: Mapping[int, Counts] = field(default_factory=dict)
+    by_length: Mapping[str, Counts] = field(default_factory=dict)
+    sentences: int = 0
+
+    @property
+    def precision(self) -> float:
+        return self.micro.precision
+
+    @property
+    def recall(self) -> float:
+        return self.micro.recall
+
+    @property
+    def f1(self) -> float:
+        return self.micro.f1
+
+    @property
+    def macro_precision(self) -> float:
+        return self._mean(lambda counts: counts.precision)
+
+    @property
+    def macro_recall(self) -> float:
+        return self._mean(lambda counts: counts.recall)
+
+    @property
+    def macro_f1(self) -> float:
+        return self._mean(lambda counts: counts.f1)
+
+    def _mean(self, figure: Callable[[Counts], float]) -> float:
+        return _share(sum(figure(counts) for counts in self.by_label.values()), len(self.by_label))
+
+    def __add__(self, other: Scores) -> Scores:
+        return Scores(
+            self.micro + other.micro,
+            _in_order(_added(self.by_label, other.by_label)),
+            _in_order(_added(self.by_width, other.by_width)),
+            _by_bucket(_added(self.by_length, other.by_length)),
+            self.sentences + other.sentences,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: figures and the counts that they follow from."""
+        macro = {"precision": self.macro_precision, "recall": self.macro_recall, "f1": self.macro_f1}
+        return {
+            "sentences": self.sentences,
+            "micro": self.micro.to_dict(),
+            "macro": macro,
+            "by_label": {label: counts.to_dict() for label, counts in self.by_label.items()},
+            "by_width": {str(width): counts.to_dict() for width, counts in self.by_width.items()},
+            "by_length": {bucket: counts.to_dict() for bucket, counts in self.by_length.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Scores:
+        """Back from `to_dict`, by the counts."""
+        return cls(
+            _counts(values["micro"]),
+            {label: _counts(counts) for label, counts in values["by_label"].items()},
+            {int(width): _counts(counts) for width, counts in values["by_width"].items()},
+            {bucket: _counts(counts) for bucket, counts in values["by_length"].items()},
+            values["sentences"],
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+
+def evaluate(gold: Sequence[Segments], predicted: Sequence[Segments], lengths: Sequence[int] | None = None) -> Scores:
+    """Score the predicted segments of each sentence against its gold ones; `lengths` in tokens give `by_length` too.
+
+    >>> scores = evaluate([[(0, 2, "PER"), (4, 5, "LOC")]], [[(0, 2, "PER"), (3, 5, "LOC")]])
+    >>> scores.precision, scores.by_label["PER"].f1, scores.macro_f1
+    (0.5, 1.0, 0.5)
+    """
+    label: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    width: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    bucket: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for index, (truth, guess) in enumerate(segment_sets(gold, predicted, lengths)):
+        for column, segments in enumerate((truth & guess, truth, guess)):
+            for segment in segments:
+                label[segment.label][column] += 1
+                width[segment.width][column] += 1
+            if lengths is not None:
+                bucket[bucket_of(lengths[index])][column] += len(segments)
+    return Scores(
+        Counts(*(sum(column) for column in zip(*label.values()))) if label else Counts(),
+        _in_order({name: Counts(*columns) for name, columns in label.items()}),
+        _in_order({number: Counts(*columns) for number, columns in width.items()}),
+        _by_bucket({name: Counts(*columns) for name, columns in bucket.items()}),
+        len(gold),
+    )
+
+
+def segment_sets(
+    gold: Sequence[Segments], predicted: Sequence[Segments], lengths: Sequence[int] | None = None
+) -> Iterator[tuple[set[NamedSegment], set[NamedSegment]]]:
+    """Gold and predicted segments of each sentence, once each."""
+    for name, given in (("predicted", predicted), ("lengths", lengths)):
+        if given is not None and len(given) != len(gold):
+            raise ValueError(f"{name} must have one entry per sentence of gold, {len(gold)}, got {len(given)}")
+    for index, (truth, guess) in enumerate(zip(gold, predicted)):
+        length = None if lengths is None else lengths[index]
+        yield _as_set("gold", index, truth, length), _as_set("predicted", index, guess, length)
+
+
+def bucket_of(length: int) -> str:
+    """The bucket that a sentence of this length is in.
+
+    >>> bucket_of(10), bucket_of(11), bucket_of(51)
+    ('1-10', '11-20', '51+')
+    """
+    lowest = 1
+    for highest in LENGTH_BUCKETS:
+        if length <= highest:
+            return f"{lowest}-{highest}"
+        lowest = highest + 1
+    return f"{lowest}+"
+
+
+def _as_set(name: str, sentence: int, segments: Segments, length: int | None) -> set[NamedSegment]:
+    found = {NamedSegment(*segment) for segment in segments}
+    for segment in found:
+        if not 0 <= segment.start < segment.end:
+            raise ValueError(f"{name}[{sentence}] must have segments that end after they start, got {tuple(segment)}")
+        if not isinstance(segment.label, str):
+            raise TypeError(
+                f"{name}[{sentence}] must have names for labels, got {tuple(segment)}; LabelSet.name gives them"
+            )
+        if length is not None and segment.end > length:
+            raise ValueError(
+                f"{name}[{sentence}] must have segments within its {length} tokens, got {tuple(segment)}; "
+                "are these the segments of another sentence, or of subwords?"
+            )
+    return found
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _added(ours: Mapping[_Key, Counts], theirs: Mapping[_Key, Counts]) -> dict[_Key, Counts]:
+    return {key: ours.get(key, Counts()) + theirs.get(key, Counts()) for key in {**ours, **theirs}}
+
+
+def _in_order(counts: Mapping[_Key, Counts]) -> dict[_Key, Counts]:
+    return {key: counts[key] for key in sorted(counts)}
+
+
+def _by_bucket(counts: Mapping[str, Counts]) -> dict[str, Counts]:
+    names = [bucket_of(length) for length in (*LENGTH_BUCKETS, LENGTH_BUCKETS[-1] + 1)]
+    return {name: counts[name] for name in names if name in counts}
+
+
+def _counts(values: Mapping[str, Any]) -> Counts:
+    return Counts(values["true_positives"], values["gold"], values["predicted"])
