@@ -1,0 +1,221 @@
+"""How a model is built and trained: frozen dataclasses, TOML in, JSON out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # the standard library has had it since 3.11
+    import tomli as tomllib
+
+Head = Literal["fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only", "global-selection"]
+Features = Literal["sum", "mean", "max", "endpoints", "endpoints-content"]
+Pooling = Literal["first", "mean", "last"]
+Context = Literal["lstm", "conv"]
+Schedule = Literal["linear", "cosine", "constant"]
+Optimizer = Literal["adam", "adamw"]
+Precision = Literal["no", "bf16"]
+BUILTIN = "builtin"  # the name of the encoder that needs no download
+
+
+class ConfigError(ValueError):
+    """A setting is unknown or has a value that it cannot have."""
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Words in, vectors out: the built-in encoder, or a Hugging Face one by name or folder."""
+
+    name: str = BUILTIN
+    pooling: Pooling = "first"  # which subwords stand for a token
+    casing: bool = False  # for uncased encoders: an embedding of how each token is written
+    frozen: bool = False
+    gradient_checkpointing: bool = False
+    max_subwords: int | None = None  # in one window, special ones included; None: what the encoder can take
+    overlap: float = 0.25  # of a window with the next, where a sentence is longer than one
+
+
+@dataclass(frozen=True)
+class BuiltinConfig:
+    """The size of the built-in encoder; a Hugging Face encoder has its own."""
+
+    rows: int = 20_000  # of each table that features are hashed into
+    feature_size: int = 48  # of one feature's embedding
+    size: int = 128  # of a token's vector
+    context: Context = "lstm"
+    layers: int = 1
+    unseen_rate: float = 0.1  # how often a token's identity is hidden in training, so that its form must do
+    dropout: float = 0.4
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """One of the paper's models on an encoder."""
+
+    head: Head = "fsemicrf"
+    features: Features = "endpoints-content"
+    hidden_size: int = 128  # of a span's features
+    max_width: int | None = None  # None: the widest gold segment of the training data
+    skip: bool = False  # the filtered model may leave candidates out
+    beta: float = 1.0  # the weight of null spans in the filtering loss
+    scheme: Literal["BIO", "BIOES"] = "BIOES"  # the tags of the CRF
+    dropout: float = 0.2
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    builtin: BuiltinConfig = field(default_factory=BuiltinConfig)
+
+    def __post_init__(self) -> None:
+        _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
+        _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
+        _check(self.max_width is None or self.max_width >= 1, f"max_width must be at least 1, got {self.max_width}")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How the weights are found."""
+
+    epochs: int = 15
+    batch_size: int = 16  # sentences, on each process
+    accumulation: int = 1  # batches per step
+    encoder_rate: float = 2e-5  # of pretrained weights; the built-in encoder has none
+    rate: float = 1e-3  # learning rate of everything else
+    optimizer: Optimizer = "adamw"
+    weight_decay: float = 0.01
+    schedule: Schedule = "linear"
+    warmup: float = 0.1  # the part of all steps in which the rates rise
+    clip: float | None = 1.0  # the largest norm of the gradient
+    patience: int | None = None  # epochs without a better dev score before training stops
+    averaging: float | None = None  # decay of a moving average of the weights, which is then what is scored and kept
+    precision: Precision = "no"
+    seed: int = 0
+    checkpoint_seconds: float = 120.0  # at most so much is lost when a run is killed; every epoch ends with one, too
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "accumulation"):
+            _check(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("encoder_rate", "rate"):
+            _check(getattr(self, name) >= 0, f"{name} must not be negative, got {getattr(self, name)}")
+        _check(0 <= self.warmup <= 1, f"warmup must lie in [0, 1], got {self.warmup}")
+        _check(self.clip is None or self.clip > 0, f"clip must be above 0, got {self.clip}")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+Settings = TypeVar("Settings")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    return asdict(config)
+
+
+def from_dict(kind: type[Settings], values: Mapping[str, Any], where: str = "") -> Settings:
+    """A dataclass from nested mappings. Unknown names and values of another type are refused, not swallowed."""
+    hints, known = get_type_hints(kind), [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    found = {}
+    for name, value in values.items():
+        path = f"{where}{name}"
+        if name not in known:
+            raise ConfigError(f"unknown setting {path!r}; known here are {', '.join(known)}")
+        if is_dataclass(hints[name]):
+            _check(isinstance(value, Mapping), f"{path} must be a table of settings, got {value!r}")
+            found[name] = from_dict(hints[name], value, f"{path}.")
+        else:
+            found[name] = _checked(value, hints[name], path)
+    return kind(**found)
+
+
+def read_config(path: str | Path) -> Config:
+    """From a TOML file with the tables [model], [model.encoder], [model.builtin] and [training]."""
+    try:
+        return from_dict(Config, tomllib.loads(Path(path).read_text(encoding="utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} must be a TOML file: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def presets() -> dict[str, Path]:
+    """The shipped configurations by name."""
+    folder = Path(str(resources.files("spansieve"))) / "presets"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def preset(name: str) -> Config:
+    known = presets()
+    if name not in known:
+        raise ConfigError(f"unknown preset {name!r}; known are {', '.join(known)}")
+    return read_config(known[name])
+
+
+def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
+    """With settings changed by their dotted names.
+
+    >>> with_settings(Config(), {"model.encoder.pooling": "mean"}).model.encoder.pooling
+    'mean'
+    """
+    for path, value in settings.items():
+        config = _replaced(config, path.split("."), value, path)
+    return config
+
+
+def parsed_setting(text: str) -> tuple[str, Any]:
+    """`training.rate=0.001` as its name and value; values are written as in TOML, a bare word is a string."""
+    name, sign, value = text.partition("=")
+    _check(bool(sign and name.strip()), f"a setting must look like training.rate=0.001, got {text!r}")
+    if value.strip() in ("none", "null"):
+        return name.strip(), None
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()
+
+
+def _replaced(config: Any, names: list[str], value: Any, path: str) -> Any:
+    first, *rest = names
+    known = [f.name for f in fields(config)]
+    if first not in known:
+        raise ConfigError(f"unknown setting {path!r}; known here are {', '.join(known)}")
+    if rest:
+        inner = getattr(config, first)
+        _check(is_dataclass(inner), f"unknown setting {path!r}; {first} has no settings of its own")
+        return replace(config, **{first: _replaced(inner, rest, value, path)})
+    return replace(config, **{first: _checked(value, get_type_hints(type(config))[first], path)})
+
+
+def _checked(value: Any, hint: Any, path: str) -> Any:
+    choices = _flat(hint)
+    if any(value == choice and isinstance(value, str) for choice in choices if isinstance(choice, str)):
+        return value
+    kinds = tuple(choice for choice in choices if isinstance(choice, type))
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, bool) and bool not in kinds:
+        kinds = ()
+    if not isinstance(value, kinds):
+        wanted = ", ".join("none" if c is type(None) else getattr(c, "__name__", str(c)) for c in choices)
+        raise ConfigError(f"{path} must be one of {wanted}, got {value!r}")
+    return value
+
+
+def _flat(hint: Any) -> list[Any]:
+    """The types and literal values that a type hint allows."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    inner = get_args(hint)
+    return [choice for part in inner for choice in _flat(part)] if inner else [hint]
+
+
+def _check(holds: bool, message: str) -> None:
+    if not holds:
+        raise ConfigError(message)

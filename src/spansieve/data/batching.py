@@ -1,0 +1,88 @@
+"""Which sentences go together: steps of training that follow from the seed alone, and batches for prediction.
+
+A plan is the same on every process and in every run, so that several processes share it without talking, and a run that
+was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from queue import Queue
+from typing import TypeVar
+
+STEPS_IN_POOL = 50  # sentences of so many steps are sorted by length together: little padding, much chance
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+def plan_epoch(lengths: Sequence[int], step_size: int, seed: int, epoch: int, smallest: int = 1) -> list[list[int]]:
+    """The sentences of each step of an epoch, every sentence once; sentences of a step are alike in length.
+
+    A last step of fewer than `smallest` sentences is joined to the one before it, since every process needs a share.
+    """
+    chance = random.Random(f"{seed}/{epoch}")
+    order = list(range(len(lengths)))
+    chance.shuffle(order)
+    steps: list[list[int]] = []
+    pool_size = step_size * STEPS_IN_POOL
+    for low in range(0, len(order), pool_size):
+        pool = sorted(order[low : low + pool_size], key=lambda i: lengths[i])
+        steps += [pool[i : i + step_size] for i in range(0, len(pool), step_size)]
+    if len(steps) > 1:
+        short = next((step for step in steps if len(step) < smallest), None)
+        if short is not None:
+            steps.remove(short)
+            steps[-1] += short
+    chance.shuffle(steps)
+    return steps
+
+
+def share(step: Sequence[int], process: int, processes: int, parts: int) -> list[list[int]]:
+    """One process's part of a step, as `parts` batches that are taken one after the other."""
+    own = step[process::processes]
+    return [list(own[part::parts]) for part in range(parts) if part < len(own)]
+
+
+def batches_by_length(lengths: Sequence[int], most_tokens: int, most_sentences: int) -> Iterator[list[int]]:
+    """Sentences of like length together, padding counted: each index once. A longer sentence stands alone."""
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batch and (len(batch) == most_sentences or (len(batch) + 1) * lengths[i] > most_tokens):
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def prepared_ahead(items: Sequence[Item], make: Callable[[Item], Made], depth: int = 4) -> Iterator[Made]:
+    """`make(item)` for each item, the next ones in a thread while the caller works. An error comes out at its place."""
+    queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=depth)
+    is_abandoned = threading.Event()
+
+    def work() -> None:
+        for item in items:
+            if is_abandoned.is_set():
+                return
+            try:
+                queue.put((make(item), None))
+            except BaseException as error:
+                queue.put((None, error))
+                return
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        for _ in items:
+            made, error = queue.get()
+            if error is not None:
+                raise error
+            yield made  # type: ignore[misc]
+    finally:
+        is_abandoned.set()
+        while thread.is_alive():  # it may wait for room
+            while not queue.empty():
+                queue.get_nowait()
+            thread.join(timeout=0.05)

@@ -1,0 +1,1 @@
+"""Assemblies: one file per row of the paper's table, and how a model is stored."""

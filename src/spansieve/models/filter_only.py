@@ -1,0 +1,35 @@
+"""FSemiCRF without the global loss: the local classifier alone, with the overlaps of what it keeps resolved exactly."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from spansieve.config import ModelConfig
+from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.labels import LabelSet
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.head import HeadGold, filtering_loss
+from spansieve.nn.span_scorers import span_scorer
+
+
+class FilterOnly(FilteredHead):
+    """A candidate's score is how far its label stands above null: all that the classifier has learned of it."""
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(labels, max_width)
+        self.beta = config.beta
+        self.scorer = span_scorer(
+            config.features, size, config.hidden_size, max_width, len(labels), sets=1, dropout=config.dropout
+        )
+
+    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        return {"filtering": filtering_loss(self._local_scores(tokens), gold.labels(), self.beta)}
+
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+        local_scores = self._local_scores(tokens)
+        no_transition = local_scores.new_zeros(len(self.labels), len(self.labels))
+        above_null = local_scores - local_scores[..., :1]
+        return FilteredSemiMarkov.from_scores(local_scores, above_null, no_transition, lengths)
+
+    def _local_scores(self, tokens: Tensor) -> Tensor:
+        return self.scorer.dense(self.scorer(tokens)).float()

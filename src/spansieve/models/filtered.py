@@ -1,0 +1,43 @@
+"""What the models over filtered candidates share: their gold, and a look at their graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spansieve.crf import Distribution, FilteredSemiMarkov, Gold
+from spansieve.models.head import Head, HeadGold, dense_shape, labels_of_spans
+from spansieve.segments import Segment
+
+
+class GraphCounts(NamedTuple):
+    sentences: int = 0
+    nodes: int = 0  # |V|
+    edges: int = 0  # |E|
+    gold: int = 0
+    gold_kept: int = 0  # gold segments that are candidates
+
+    def plus(self, other: GraphCounts) -> GraphCounts:
+        return GraphCounts(*map(sum, zip(self, other)))
+
+
+class FilteredHead(Head):
+    """A head whose structures are paths through candidates, and whose filter learns from the labels of all spans."""
+
+    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
+        shape = dense_shape(lengths, self.max_width, len(self.labels))
+        return HeadGold(Gold.from_segments(segments, shape, lengths), labels_of_spans(segments, shape, lengths))
+
+    def graph_counts(self, distribution: Distribution, gold: Sequence[Sequence[Segment]]) -> GraphCounts:
+        """How large the graphs of a batch are, and how much of gold the filter left in them."""
+        assert isinstance(distribution, FilteredSemiMarkov)
+        candidates = distribution.candidates
+        kept = [set(segments) for segments in candidates.segments()]
+        found = sum(segment in among for among, segments in zip(kept, gold) for segment in segments)
+        return GraphCounts(
+            sentences=len(gold),
+            nodes=len(candidates),
+            edges=int(candidates.num_edges.sum()),
+            gold=sum(map(len, gold)),
+            gold_kept=found,
+        )

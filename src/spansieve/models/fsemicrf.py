@@ -1,0 +1,44 @@
+"""FSemiCRF: a local classifier filters the spans, and a semi-Markov CRF over what it keeps picks the best set."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from spansieve.config import ModelConfig
+from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.labels import LabelSet
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.head import HeadGold, filtering_loss
+from spansieve.nn.span_scorers import span_scorer
+
+
+class FSemiCRF(FilteredHead):
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(labels, max_width)
+        num_labels = len(labels)
+        self.beta, self.skip = config.beta, config.skip
+        self.scorer = span_scorer(
+            config.features, size, config.hidden_size, max_width, num_labels, sets=2, dropout=config.dropout
+        )
+        self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
+
+    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        local_scores, global_scores = self._scores(tokens)
+        structures = gold.structures
+        graph = FilteredSemiMarkov.from_scores(
+            local_scores, global_scores, self.transition, lengths, structures, skip=self.skip
+        )
+        return {
+            "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
+            "segmentation": -graph.log_prob(structures),
+        }
+
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+        local_scores, global_scores = self._scores(tokens)
+        return FilteredSemiMarkov.from_scores(local_scores, global_scores, self.transition, lengths, skip=self.skip)
+
+    def _scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.scorer.dense(self.scorer(tokens)).float()
+        local_scores, global_scores = scores.chunk(2, dim=-1)
+        return local_scores, global_scores

@@ -1,0 +1,101 @@
+"""What a model is apart from its encoder: vectors of tokens in, a loss or a distribution out.
+
+Axes: B sentences, L tokens, K widths, Y labels, D features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spansieve.crf import Distribution, Gold
+from spansieve.labels import LabelSet
+from spansieve.segments import Segment
+
+IGNORED = -100  # the label of what is no span, for the cross-entropy
+
+
+@dataclass(frozen=True, eq=False)
+class HeadGold:
+    """The gold of a batch in the form that a head's loss takes; made on the host, moved to a device."""
+
+    structures: Gold
+    span_labels: Tensor | None = None  # (B, L, K): the label of every span, for a filter to learn
+
+    def labels(self) -> Tensor:
+        if self.span_labels is None:
+            raise ValueError("gold must be made by the head whose loss takes it, got one without labels of spans")
+        return self.span_labels
+
+    def to(self, device: torch.device | str) -> HeadGold:
+        labels = None if self.span_labels is None else self.span_labels.to(device, non_blocking=True)
+        return replace(self, structures=self.structures.to(device), span_labels=labels)
+
+
+class Head(nn.Module):
+    """One row of the paper's table."""
+
+    has_width_limit = True  # gold wider than max_width is impossible to this model
+
+    def __init__(self, labels: LabelSet, max_width: int) -> None:
+        super().__init__()
+        self.labels, self.max_width = labels, max_width
+
+    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
+        """From gold segments that do not overlap and that `fits`."""
+        raise NotImplementedError
+
+    def fits(self, segment: Segment) -> bool:
+        return segment.width <= self.max_width
+
+    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        """The parts of the loss, each one number per sentence, (B,). Their sum is what is minimised."""
+        raise NotImplementedError
+
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+        """Over the structures of each sentence."""
+        raise NotImplementedError
+
+    def entities(self, structure: Any) -> tuple[Segment, ...]:
+        """What a structure of the distribution says: its segments that are not null."""
+        return tuple(segment for segment in structure if segment.label)
+
+    def probabilities(self, distribution: Distribution, entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
+        """P(this segment is in the output) of each entity."""
+        marginals = distribution.marginals.cpu()  # (B, L, K, Y)
+        return [
+            [float(marginals[b, s.start, s.end - s.start - 1, s.label]) for s in sentence]
+            for b, sentence in enumerate(entities)
+        ]
+
+
+def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:
+    return len(lengths), max(lengths, default=0), max_width, num_labels
+
+
+def labels_of_spans(segments: Sequence[Sequence[Segment]], shape: Sequence[int], lengths: Sequence[int]) -> Tensor:
+    """(B, L, K): null where no gold segment is, IGNORED where there is no such span."""
+    num_sentences, num_tokens, max_width, _ = shape
+    end = np.arange(num_tokens)[:, None] + np.arange(1, max_width + 1)
+    is_span = end <= np.asarray(lengths, np.int64).reshape(num_sentences, 1, 1)
+    labels = np.where(is_span, 0, IGNORED)
+    for b, sentence in enumerate(segments):
+        for start, stop, label in sentence:
+            labels[b, start, stop - start - 1] = label
+    return torch.from_numpy(labels)
+
+
+def filtering_loss(local_scores: Tensor, span_labels: Tensor, beta: float) -> Tensor:
+    """Cross-entropy of every span against its gold label, null spans weighted by β, summed over a sentence, (B,)."""
+    num_labels = local_scores.shape[-1]
+    weight = local_scores.new_ones(num_labels)
+    weight[0] = beta
+    loss = nn.functional.cross_entropy(
+        local_scores.reshape(-1, num_labels), span_labels.flatten(), weight, ignore_index=IGNORED, reduction="none"
+    )
+    return loss.view(span_labels.shape).sum((1, 2))

@@ -1,0 +1,54 @@
+"""Semi-CRF: every token is in a segment, and null segments may be as wide as others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from spansieve.config import ModelConfig
+from spansieve.crf import Distribution, Gold, SemiMarkov
+from spansieve.labels import LabelSet
+from spansieve.models.head import Head, HeadGold, dense_shape
+from spansieve.nn.span_scorers import span_scorer
+from spansieve.segments import Segment
+
+
+class SemiCRF(Head):
+    unit_null = False
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(labels, max_width)
+        num_labels = len(labels)
+        self.scorer = span_scorer(
+            config.features, size, config.hidden_size, max_width, num_labels, sets=1, dropout=config.dropout
+        )
+        self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
+
+    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
+        covered = [covering(sentence, length) for sentence, length in zip(segments, lengths)]
+        shape = dense_shape(lengths, self.max_width, len(self.labels))
+        return HeadGold(Gold.from_segments(covered, shape, lengths))
+
+    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        return {"segmentation": -self.distribution(tokens, lengths).log_prob(gold.structures)}
+
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+        scores = self.scorer.dense(self.scorer(tokens)).float()
+        return SemiMarkov(scores, self.transition, lengths, unit_null=self.unit_null)
+
+
+def covering(segments: Sequence[Segment], length: int) -> list[Segment]:
+    """With null segments of width 1 where there is nothing.
+
+    >>> covering([Segment(1, 3, 2)], 4)
+    [Segment(start=0, end=1, label=0), Segment(start=1, end=3, label=2), Segment(start=3, end=4, label=0)]
+    """
+    covered: list[Segment] = []
+    reached = 0
+    for segment in sorted(segments):
+        covered += [Segment(i, i + 1, 0) for i in range(reached, segment.start)]
+        covered.append(segment)
+        reached = segment.end
+    return covered + [Segment(i, i + 1, 0) for i in range(reached, length)]

@@ -1,0 +1,124 @@
+"""A whole model: an encoder, a head, and the labels that they speak of.
+
+Axes: B sentences, L tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from spansieve.config import ModelConfig
+from spansieve.crf import Distribution
+from spansieve.data.example import Example
+from spansieve.data.flattening import flat
+from spansieve.labels import LabelSet
+from spansieve.models.crf import CRF
+from spansieve.models.filter_only import FilterOnly
+from spansieve.models.fsemicrf import FSemiCRF
+from spansieve.models.global_selection import GlobalSelection
+from spansieve.models.head import HeadGold
+from spansieve.models.semi_crf import SemiCRF
+from spansieve.models.semi_crf_unit_null import SemiCRFUnitNull
+from spansieve.nn.encoder import build_encoder
+from spansieve.segments import NamedSegment, Segment
+
+HEADS = {
+    "fsemicrf": FSemiCRF,
+    "crf": CRF,
+    "semicrf": SemiCRF,
+    "semicrf-unit-null": SemiCRFUnitNull,
+    "filter-only": FilterOnly,
+    "global-selection": GlobalSelection,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Sentences as the model takes them."""
+
+    features: dict[str, Tensor]  # what the encoder takes
+    lengths: Tensor  # (B,)
+    gold: HeadGold | None = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def to(self, device: torch.device | str) -> Batch:
+        if torch.device(device).type == "cpu":
+            return self
+        features = {name: value.to(device, non_blocking=True) for name, value in self.features.items()}
+        gold = None if self.gold is None else self.gold.to(device)
+        return replace(self, features=features, lengths=self.lengths.to(device, non_blocking=True), gold=gold)
+
+
+class Tagger(nn.Module):
+    """Sentences in, segments out."""
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, folder: Path | None = None) -> None:
+        """`config.max_width` must be set. With `folder`, the encoder is built from there, its weights to be loaded."""
+        super().__init__()
+        if config.max_width is None:
+            raise ValueError("max_width must be set, got None: Tagger.for_data finds it in the training data")
+        self.config, self.labels = config, labels
+        self.encoder = build_encoder(config, folder)
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = HEADS[config.head](config, labels, self.encoder.size, config.max_width)
+
+    @classmethod
+    def for_data(cls, config: ModelConfig, examples: Sequence[Example]) -> Tagger:
+        """With the labels of the training data and, unless the configuration says otherwise, the width of its widest
+        segment."""
+        segments = list(chain.from_iterable(example.segments for example in examples))
+        if not segments:
+            raise ValueError(f"training data must have at least one entity, got {len(examples)} sentences with none")
+        labels = LabelSet(sorted({segment.label for segment in segments}))
+        max_width = config.max_width or max(segment.width for segment in segments)
+        return cls(replace(config, max_width=max_width), labels)
+
+    def batch(self, sentences: Sequence[Sequence[str]], gold: Sequence[Sequence[NamedSegment]] | None = None) -> Batch:
+        """On the host. `gold` is what `training_segments` leaves of the annotation."""
+        lengths = [len(sentence) for sentence in sentences]
+        ready = None
+        if gold is not None:
+            ids = [[Segment(s.start, s.end, self.labels.id(s.label)) for s in found] for found in gold]
+            ready = self.head.gold(ids, lengths)
+        return Batch(self.encoder.features(sentences), torch.tensor(lengths, dtype=torch.int64), ready)
+
+    def training_segments(self, example: Example) -> tuple[list[NamedSegment], int, int]:
+        """What the model can learn of the annotation, and how many segments it cannot: those that lose to an
+        overlapping one, and those wider than `max_width`."""
+        disjoint, dropped = flat(example)
+        fits = [s for s in disjoint.segments if self.head.fits(Segment(s.start, s.end, 0))]
+        return fits, len(dropped), len(disjoint.segments) - len(fits)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """The parts of the loss, one number per sentence each."""
+        if batch.gold is None:
+            raise ValueError("a batch must have gold to learn from, got one without")
+        return self.head.losses(self._tokens(batch), batch.lengths, batch.gold)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        return self.losses(batch)
+
+    def distribution(self, batch: Batch) -> Distribution:
+        return self.head.distribution(self._tokens(batch), batch.lengths)
+
+    def segments(self, distribution: Distribution) -> list[list[Segment]]:
+        """The best set of entities of each sentence."""
+        return [list(self.head.entities(structure)) for structure in distribution.mode]
+
+    def named(self, segments: Sequence[Segment]) -> list[NamedSegment]:
+        return [NamedSegment(s.start, s.end, self.labels.name(s.label)) for s in segments]
+
+    def _tokens(self, batch: Batch) -> Tensor:
+        return self.dropout(self.encoder(batch.features))
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device

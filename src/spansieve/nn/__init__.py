@@ -1,0 +1,1 @@
+"""Learned parts: words in, vectors out; vectors in, scores of segments out."""

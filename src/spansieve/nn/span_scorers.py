@@ -1,0 +1,172 @@
+"""Scores of segments from vectors of tokens, one class per feature function.
+
+Every scorer answers twice from the same features: `dense` for all spans, and `at` for the candidates alone, which costs
+nothing for the spans that the filter dropped. A scorer has one or more *sets* of scores, such as local and global ones.
+
+Axes: B sentences, L tokens, K widths, Y labels, N candidates, D features of a token, H of a span, S sets.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from spansieve.config import Features
+from spansieve.crf.candidates import Candidates
+
+
+class SpanScorer(nn.Module):
+    """`dense(state)[b, i, w, s·Y + y]` scores the segment that starts at i, has width w + 1 and label y, in set s.
+
+    `state` is what `forward` makes of the vectors of the tokens; what depends on single tokens is done there, once.
+    """
+
+    def __init__(self, max_width: int, num_labels: int) -> None:
+        super().__init__()
+        self.max_width, self.num_labels = max_width, num_labels
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    def dense(self, state: tuple[Tensor, ...]) -> Tensor:
+        """(B, L, K, S·Y)."""
+        raise NotImplementedError
+
+    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
+        """(N, S·Y)."""
+        raise NotImplementedError
+
+    def at(self, state: tuple[Tensor, ...], candidates: Candidates, which: int) -> Tensor:
+        """The scores of the candidates with their labels in one of the sets, (N,)."""
+        column = candidates.label + which * self.num_labels
+        return self.rows(state, candidates).gather(1, column[:, None])[:, 0]
+
+
+class SumScorer(SpanScorer):
+    """Linear in the sum of the span's vectors, or in their mean: a difference of two prefix sums of token scores."""
+
+    def __init__(self, size: int, max_width: int, num_labels: int, sets: int, is_mean: bool) -> None:
+        super().__init__(max_width, num_labels)
+        self.output = nn.Linear(size, sets * num_labels, bias=False)
+        self.bias = nn.Parameter(torch.zeros(sets * num_labels))
+        self.is_mean = is_mean
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        return (prefix_sums(self.output(tokens)),)  # (B, L + 1, S·Y)
+
+    def dense(self, state: tuple[Tensor, ...]) -> Tensor:
+        sums = span_sums(state[0], self.max_width)
+        return (sums / widths_of(sums) if self.is_mean else sums) + self.bias
+
+    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
+        sums = sums_at(state[0], candidates)
+        return (sums / (candidates.end - candidates.start)[:, None] if self.is_mean else sums) + self.bias
+
+
+class MaxScorer(SpanScorer):
+    """Linear in the maximum of the span's projected vectors, feature by feature."""
+
+    def __init__(self, size: int, hidden_size: int, max_width: int, num_labels: int, sets: int, dropout: float) -> None:
+        super().__init__(max_width, num_labels)
+        self.project = nn.Linear(size, hidden_size)
+        self.output = nn.Linear(hidden_size, sets * num_labels)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        return (self.project(tokens),)  # (B, L, H)
+
+    def dense(self, state: tuple[Tensor, ...]) -> Tensor:
+        (single,) = state
+        widest, scores = single, []
+        for width in range(self.max_width):  # a span is the one that is a token shorter, and its last token
+            if width:
+                shifted = nn.functional.pad(single[:, width:], (0, 0, 0, min(width, single.shape[1])))
+                widest = torch.maximum(widest, shifted)
+            scores.append(self.output(self.dropout(widest)))
+        return torch.stack(scores, dim=2)
+
+    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
+        (single,) = state
+        offset = torch.arange(self.max_width, device=single.device)
+        last = candidates.end[:, None] - 1
+        place = torch.minimum(candidates.start[:, None] + offset, last)  # (N, K): the last token again and again
+        widest = single[candidates.sentence[:, None], place].amax(1)
+        return self.output(self.dropout(widest))
+
+
+class EndpointScorer(SpanScorer):
+    """A layer over the two ends of the span, its width and, with `content`, the mean of what it holds.
+
+    The ends are projected once per token and added per span.
+    """
+
+    def __init__(
+        self, size: int, hidden_size: int, max_width: int, num_labels: int, sets: int, dropout: float, content: bool
+    ) -> None:
+        super().__init__(max_width, num_labels)
+        self.parts = 3 if content else 2
+        self.project = nn.Linear(size, self.parts * hidden_size)
+        self.width = nn.Embedding(max_width, hidden_size)
+        self.output = nn.Linear(hidden_size, sets * num_labels)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        first, last, *content = self.project(tokens).chunk(self.parts, dim=-1)  # (B, L, H) each
+        return (first, last, *map(prefix_sums, content))
+
+    def dense(self, state: tuple[Tensor, ...]) -> Tensor:
+        first, last, *content = state
+        hidden = first[:, :, None] + spread(last, self.max_width) + self.width.weight  # (B, L, K, H)
+        for prefix in content:
+            sums = span_sums(prefix, self.max_width)
+            hidden = hidden + sums / widths_of(sums)
+        return self.output(self.dropout(hidden.relu()))
+
+    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
+        first, last, *content = state
+        sentence, width = candidates.sentence, candidates.end - candidates.start
+        hidden = first[sentence, candidates.start] + last[sentence, candidates.end - 1] + self.width(width - 1)
+        for prefix in content:
+            hidden = hidden + sums_at(prefix, candidates) / width[:, None]
+        return self.output(self.dropout(hidden.relu()))
+
+
+def span_scorer(
+    kind: Features, size: int, hidden_size: int, max_width: int, num_labels: int, sets: int, dropout: float
+) -> SpanScorer:
+    if kind in ("sum", "mean"):
+        return SumScorer(size, max_width, num_labels, sets, kind == "mean")
+    if kind == "max":
+        return MaxScorer(size, hidden_size, max_width, num_labels, sets, dropout)
+    content = kind == "endpoints-content"
+    return EndpointScorer(size, hidden_size, max_width, num_labels, sets, dropout, content)
+
+
+# ---- Spans of tokens -------------------------------------------------------------------------------------------------
+
+
+def spread(tokens: Tensor, max_width: int) -> Tensor:
+    """What stands at the last token of each span, (B, L, K, D), zero beyond the end: a view, not a copy."""
+    padded = nn.functional.pad(tokens, (0, 0, 0, max_width - 1))
+    return padded.unfold(1, max_width, 1).transpose(2, 3)[:, : tokens.shape[1]]
+
+
+def prefix_sums(tokens: Tensor) -> Tensor:
+    """(B, L + 1, D): the sums of the first tokens, in single precision at least."""
+    wide = tokens.float() if tokens.dtype in (torch.float16, torch.bfloat16) else tokens
+    return nn.functional.pad(wide.cumsum(1), (0, 0, 1, 0))
+
+
+def span_sums(prefix: Tensor, max_width: int) -> Tensor:
+    """(B, L, K, D)."""
+    return spread(prefix[:, 1:], max_width) - prefix[:, :-1, None]
+
+
+def sums_at(prefix: Tensor, candidates: Candidates) -> Tensor:
+    """(N, D)."""
+    return prefix[candidates.sentence, candidates.end] - prefix[candidates.sentence, candidates.start]
+
+
+def widths_of(spans: Tensor) -> Tensor:
+    """1 … K, to divide (B, L, K, D) by."""
+    return torch.arange(1, spans.shape[2] + 1, device=spans.device, dtype=spans.dtype)[:, None]

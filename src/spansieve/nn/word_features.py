@@ -1,0 +1,88 @@
+"""What the form of a word says, as rows of hashed tables: no vocabulary, so no word is unknown.
+
+The hash is CRC-32, which is the same on every machine and in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+FIELDS = ("word", "norm", "prefix", "suffix", "shape")  # one table each
+IDENTITY = 2  # the first fields say which word it is, the others only what it looks like
+GRAM_WIDTHS = (2, 3, 4, 5)  # characters in a piece of a word
+LONGEST = 32  # characters of a word whose pieces are looked at, from either end: a word may be a whole encoded file
+MOST_CACHED = 1_000_000
+
+
+class WordRows(NamedTuple):
+    """The features of distinct words: U of them."""
+
+    fields: np.ndarray  # (U, F): the row of each field's table
+    grams: np.ndarray  # (G,): rows of the table of pieces, all words in one list
+    gram_offsets: np.ndarray  # (U,): where each word's pieces begin
+
+
+class WordFeatures:
+    """Rows of tables for words, remembered: text repeats itself."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __call__(self, words: Sequence[str]) -> WordRows:
+        known = self._known
+        if len(known) > MOST_CACHED:
+            known.clear()
+        found = []
+        for word in words:
+            features = known.get(word)
+            if features is None:
+                features = known[word] = self._features(word)
+            found.append(features)
+        if not found:
+            return WordRows(np.zeros((0, len(FIELDS)), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        counts = np.fromiter((len(grams) for _, grams in found), np.int64, len(found))
+        return WordRows(
+            np.stack([fields for fields, _ in found]),
+            np.concatenate([grams for _, grams in found]),
+            counts.cumsum() - counts,
+        )
+
+    def _features(self, word: str) -> tuple[np.ndarray, np.ndarray]:
+        norm = "".join("0" if character.isdigit() else character for character in word.lower())
+        values = (word, norm, norm[:3], norm[-3:], shape_of(word))
+        fields = np.array([self._row(f"{i}{value}") for i, value in enumerate(values)], np.int64)
+        return fields, np.array([self._row(gram) for gram in grams_of(word)], np.int64)
+
+    def _row(self, text: str) -> int:
+        # Row 0 is for what is hidden.
+        return 1 + crc32(text.encode("utf-8", "surrogatepass")) % (self.rows - 1)
+
+
+def shape_of(word: str) -> str:
+    """X, x and d for the kinds of characters, runs cut to four.
+
+    >>> shape_of("McGill"), shape_of("1996-08-30"), shape_of("internationally")
+    ('XxXxxx', 'dddd-dd-dd', 'xxxx')
+    """
+    shape = ""
+    for character in word[:LONGEST]:
+        kind = "X" if character.isupper() else "x" if character.isalpha() else "d" if character.isdigit() else character
+        if shape[-4:] != kind * 4:
+            shape += kind
+    return shape
+
+
+def grams_of(word: str) -> list[str]:
+    """The pieces of a word with its borders marked.
+
+    >>> grams_of("Ab")
+    ['<A', 'Ab', 'b>', '<Ab', 'Ab>', '<Ab>']
+    """
+    short = word if len(word) <= LONGEST else word[: LONGEST // 2] + word[-LONGEST // 2 :]
+    marked = f"<{short}>"
+    return [marked[i : i + width] for width in GRAM_WIDTHS for i in range(len(marked) - width + 1)]

@@ -1,0 +1,1 @@
+"""The loop, on Accelerate: checkpoints, resuming, reports."""

@@ -1,0 +1,58 @@
+"""The model card: what a model is and how well it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spansieve.training.run import TrainingResult
+
+
+def model_card(result: TrainingResult) -> str:
+    model, counts = result.config.model, result.counts
+    lines = [
+        "---",
+        "library_name: spansieve",
+        "pipeline_tag: token-classification",
+        "---",
+        f"# A {model.head} model on the {model.encoder.name} encoder",
+        "",
+        f"Finds {', '.join(counts.labels)} in text{_limit(result)}.",
+        f"Trained on {counts.sentences:,} sentences with {counts.entities:,} entities in "
+        f"{result.seconds / 60:.1f} minutes; epoch {result.best_epoch} of {len(result.history)} was the best on dev.",
+        "",
+        "```python",
+        "import spansieve",
+        "",
+        'tagger = spansieve.load("path/to/this/folder")',
+        'print(tagger.predict("…"))',
+        "```",
+        "",
+        "## Scores",
+        "",
+        "Exact match: a segment counts when its borders and its label are right.",
+        "",
+        *_table(result.dev, "dev"),
+    ]
+    if result.test is not None:
+        lines += ["", *_table(result.test, "test")]
+    return "\n".join(lines) + "\n"
+
+
+def _limit(result: TrainingResult) -> str:
+    is_limited = result.config.model.head != "crf"
+    return f", in segments of at most {result.counts.max_width} tokens" if is_limited else ""
+
+
+def _table(scores: dict[str, Any], split: str) -> list[str]:
+    def row(name: str, values: dict[str, Any]) -> str:
+        numbers = " | ".join(f"{100 * values[key]:.2f}" for key in ("precision", "recall", "f1"))
+        return f"| {name} | {numbers} | {values['gold']} |"
+
+    rows = [row(label, values) for label, values in scores["by_label"].items()]
+    return [
+        f"| {split} | precision | recall | F1 | gold |",
+        "|---|---|---|---|---|",
+        *rows,
+        row("**all**", scores["micro"]),
+    ]

@@ -1,0 +1,103 @@
+"""Where a run stands, on disk: written whole or not at all, as safetensors and JSON, the newest two kept.
+
+A checkpoint is written into a folder with another name, flushed to the disk and renamed; its state names the checksum
+of every file. Whatever moment a run is killed at, the newest folder with matching checksums is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from spansieve.models.storage import checksum, save_weights, write_durably
+from spansieve.training.averaging import Averaging
+
+STATE = "state.json"
+KEPT = 2
+
+
+class Checkpoint(NamedTuple):
+    step: int
+    state: dict[str, Any]
+    tensors: dict[str, dict[str, Tensor]]  # by the name of the file: model, optimizer and, where there is one, average
+
+
+def write_checkpoint(
+    folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str, Mapping[str, Tensor]]
+) -> Path:
+    place = folder / f"step-{step:08d}"
+    new = folder / f".{place.name}.new"
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    try:
+        for name, part in tensors.items():
+            save_weights(part, new / f"{name}.safetensors")
+        sums = {path.name: checksum(path) for path in sorted(new.iterdir())}
+        write_durably(new / STATE, json.dumps({"step": step, "files": sums, **state}, indent=2))
+        shutil.rmtree(place, ignore_errors=True)
+        new.rename(place)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    for _, old in _places(folder)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return place
+
+
+def newest_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest that is complete; None where there is none."""
+    for step, place in _places(folder):
+        try:
+            state = json.loads((place / STATE).read_text(encoding="utf-8"))
+            if all(checksum(place / name) == wanted for name, wanted in state["files"].items()):
+                tensors = {Path(name).stem: load_file(place / name) for name in state["files"]}
+                return Checkpoint(step, state, tensors)
+        except (OSError, ValueError, KeyError):
+            continue  # damaged: the one before it will do
+    return None
+
+
+def _places(folder: Path) -> list[tuple[int, Path]]:
+    """Newest first."""
+    if not folder.is_dir():
+        return []
+    found = ((re.fullmatch(r"step-(\d+)", path.name), path) for path in folder.iterdir())
+    return sorted(((int(match[1]), path) for match, path in found if match), reverse=True)
+
+
+# ---- What is in one --------------------------------------------------------------------------------------------------
+
+
+def tensors_of(
+    model: nn.Module, optimizer: torch.optim.Optimizer, averaging: Averaging | None
+) -> dict[str, dict[str, Tensor]]:
+    tensors = {"model": dict(model.state_dict()), "optimizer": _flat_state(optimizer)}
+    if averaging is not None:
+        tensors["average"] = averaging.average
+    return tensors
+
+
+def restore(
+    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, averaging: Averaging | None
+) -> None:
+    model.load_state_dict(checkpoint.tensors["model"])
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in checkpoint.tensors["optimizer"].items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    if averaging is not None:
+        averaging.load(checkpoint.tensors["average"])
+
+
+def _flat_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    state = optimizer.state_dict()["state"]
+    return {f"{index}.{key}": tensor for index, part in state.items() for key, tensor in part.items()}

@@ -1,0 +1,285 @@
+"""Training, from examples to the best model on dev.
+
+Everything that happens in a step follows from the configuration and the step's number: which sentences it has, its
+rates, its randomness. A run that goes on from a checkpoint therefore ends as an unbroken one does.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from torch import Tensor
+
+from spansieve.config import Config
+from spansieve.data.batching import plan_epoch, prepared_ahead, share
+from spansieve.data.example import Example
+from spansieve.models.storage import recover_model, save_model
+from spansieve.models.tagger import Batch, Tagger
+from spansieve.segments import NamedSegment
+from spansieve.training.averaging import Averaging
+from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
+from spansieve.training.optimizers import build_optimizer, set_rates
+from spansieve.training.reports import DataCounts, EpochReport, Observer, StepReport
+from spansieve.training.scoring import DevScore, score_on
+
+CHECKPOINTS, MODEL = "checkpoints", "model"
+SECONDS_PER_REPORT, STEPS_PER_REPORT = 0.5, 20
+STEPS_PER_CHECKPOINT = 1_000
+
+
+class TrainingError(RuntimeError):
+    """A run cannot go on; what it has reached is on the disk."""
+
+
+@dataclass
+class Progress:
+    """Where a run stands: everything but the weights, and all of it in each checkpoint."""
+
+    step: int = 0
+    epoch: int = 0  # complete ones
+    in_epoch: int = 0  # steps of the current one
+    loss: float = 0.0  # summed over the sentences of the current epoch
+    best: float = -1.0
+    best_epoch: int = 0
+    seconds: float = 0.0  # of training
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Trainer:
+    """One run in one folder."""
+
+    def __init__(
+        self,
+        config: Config,
+        train: Sequence[Example],
+        dev: Sequence[Example],
+        folder: Path,
+        observer: Observer,
+        trackers: Sequence[str] = (),
+        use_cpu: bool = False,
+    ) -> None:
+        self.config, self.folder, self.observer = config.training, folder, observer
+        self.train_examples, self.dev_examples = train, dev
+        self.accelerator = Accelerator(
+            mixed_precision=self.config.precision,
+            cpu=use_cpu,
+            log_with=list(trackers) or None,
+            project_dir=str(folder),
+            # An encoder may have weights that no token's vector depends on.
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        )
+        torch.manual_seed(self.config.seed)
+        self.tagger = Tagger.for_data(config.model, train).to(self.accelerator.device)
+        self.gold, self.counts = _gold(self.tagger, train, dev)
+        self.optimizer = build_optimizer(self.tagger, self.config)
+        decay = self.config.averaging
+        self.averaging = None if decay is None else Averaging(self.tagger, decay)
+        self.model = self.accelerator.prepare_model(self.tagger)
+        self.lengths = [len(example) for example in train]
+        self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
+        self.progress = Progress()
+        self.num_steps = self.config.epochs * len(self._plan(0))
+
+    # ---- The run -----------------------------------------------------------------------------------------------------
+
+    def run(self, resume: bool) -> Progress:
+        """Train until the last epoch or until patience ends. The best model on dev is then in `folder/model`."""
+        if resume:
+            self._go_on()
+        if self.accelerator.is_main_process:
+            self.observer.on_start(self.counts, self.num_steps, self.progress.step)
+        self._started = self._reported = self._saved = time.monotonic()
+        self._seconds_before = self.progress.seconds
+        while self.progress.epoch < self.config.epochs and not self._is_out_of_patience():
+            self._run_epoch()
+        self.accelerator.end_training()
+        return self.progress
+
+    def _go_on(self) -> None:
+        if self.accelerator.is_main_process:
+            recover_model(self.folder / MODEL)
+        self.accelerator.wait_for_everyone()
+        checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
+        if checkpoint is not None:
+            restore(checkpoint, self.tagger, self.optimizer, self.averaging)
+            self.progress = Progress(**checkpoint.state["progress"])
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.config.patience
+        return patience is not None and self.progress.epoch - self.progress.best_epoch >= patience
+
+    def _run_epoch(self) -> None:
+        steps = self._plan(self.progress.epoch)
+        left = steps[self.progress.in_epoch :]
+        self._loss_parts: dict[str, Tensor] = {}
+        self._sentences = self._tokens = 0
+        self.model.train()
+        for step, batches in zip(left, prepared_ahead(left, self._batches)):
+            self._train_step(step, batches)
+            if step is not left[-1] and self._is_due(self._saved, self.config.checkpoint_seconds, STEPS_PER_CHECKPOINT):
+                self._take_in_losses()
+                self._save_checkpoint()
+        self._take_in_losses()
+        self._end_epoch()
+
+    def _plan(self, epoch: int) -> list[list[int]]:
+        smallest = self.accelerator.num_processes * self.config.accumulation
+        return plan_epoch(self.lengths, self.step_size, self.config.seed, epoch, smallest)
+
+    def _batches(self, step: Sequence[int]) -> list[Batch]:
+        """This process's part of a step."""
+        accelerator = self.accelerator
+        parts = share(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
+        return [
+            self.tagger.batch([self.train_examples[i].tokens for i in part], [self.gold[i] for i in part])
+            for part in parts
+        ]
+
+    def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
+        # The step's own seed: there is no state of chance to restore, and each process draws its own.
+        torch.manual_seed((self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index)
+        part = set_rates(self.optimizer, self.config, self.progress.step, self.num_steps)
+        for batch in batches[:-1]:
+            with self.accelerator.no_sync(self.model):
+                self._backward(batch, len(step))
+        self._backward(batches[-1], len(step))
+        if self.config.clip is not None:
+            self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.step += 1
+        self.progress.in_epoch += 1
+        if self.averaging is not None:
+            self.averaging.update(self.progress.step)
+        self._sentences += len(step)
+        self._tokens += sum(self.lengths[i] for i in step)
+        if self._is_due(self._reported, SECONDS_PER_REPORT, STEPS_PER_REPORT):
+            self._report_step(part)
+
+    def _is_due(self, since: float, seconds: float, steps: int) -> bool:
+        """By the clock; where there are several processes, by the count of steps, on which all agree."""
+        if self.accelerator.num_processes > 1:
+            return self.progress.step % steps == 0
+        return time.monotonic() - since > seconds
+
+    def _backward(self, batch: Batch, num_sentences: int) -> None:
+        """The loss is a mean over the sentences of the whole step, on all processes, whose gradients are averaged."""
+        losses = self.model(batch.to(self.accelerator.device))
+        total = sum(losses.values(), start=torch.zeros((), device=self.accelerator.device)).sum()
+        self.accelerator.backward(total * (self.accelerator.num_processes / num_sentences))
+        for name, loss in losses.items():
+            summed = loss.detach().sum()
+            self._loss_parts[name] = self._loss_parts[name] + summed if name in self._loss_parts else summed
+
+    # ---- What is reported and kept -----------------------------------------------------------------------------------
+
+    def _take_in_losses(self) -> tuple[float, dict[str, float]]:
+        """Losses since the last time, per sentence. The host waits for the device here, and not in every step."""
+        parts = {name: float(self.accelerator.reduce(value, "sum")) for name, value in self._loss_parts.items()}
+        total, sentences = sum(parts.values()), max(self._sentences, 1)
+        self.progress.loss += total
+        self._loss_parts = {}
+        self._sentences = self._tokens = 0
+        if total != total:
+            raise TrainingError(
+                f"the loss must be a number, got NaN at step {self.progress.step}: a lower rate may help"
+            )
+        return total / sentences, {name: value / sentences for name, value in parts.items()}
+
+    def _report_step(self, rate_part: float) -> None:
+        tokens, elapsed = self._tokens, time.monotonic() - self._reported
+        loss, parts = self._take_in_losses()
+        self._reported = time.monotonic()
+        self._clock()
+        left = self.progress.seconds / self.progress.step * (self.num_steps - self.progress.step)
+        if self.accelerator.is_main_process:
+            report = StepReport(
+                self.progress.step,
+                self.num_steps,
+                self.progress.epoch + 1,
+                loss,
+                parts,
+                tokens / elapsed,
+                left,
+                rate_part,
+            )
+            self.observer.on_step(report)
+            self.accelerator.log({"train/loss": loss, "train/rate": rate_part}, step=self.progress.step)
+
+    def _clock(self) -> None:
+        self.progress.seconds = self._seconds_before + time.monotonic() - self._started
+
+    def _end_epoch(self) -> None:
+        progress = self.progress
+        score = self._score()
+        progress.epoch += 1
+        progress.in_epoch = 0
+        is_best = score.f1 > progress.best
+        if is_best:
+            progress.best, progress.best_epoch = score.f1, progress.epoch
+        self._clock()
+        loss, progress.loss = progress.loss / max(len(self.train_examples), 1), 0.0
+        dev = {"precision": score.precision, "recall": score.recall, "f1": score.f1}
+        report = EpochReport(progress.epoch, progress.step, loss, dev, is_best, progress.seconds, score.graph)
+        progress.history.append(report.to_dict())
+        if self.accelerator.is_main_process:
+            if is_best:
+                self._on_disk(lambda: save_model(self.tagger, self.folder / MODEL, weights=self._weights()))
+            self.observer.on_epoch(report)
+            values = {f"dev/{name}": value for name, value in (dev | score.graph).items()}
+            self.accelerator.log(values, step=progress.step)
+        self._save_checkpoint()
+        self._reported = time.monotonic()
+
+    def _score(self) -> DevScore:
+        if self.averaging is None:
+            return score_on(self.tagger, self.dev_examples, self.accelerator)
+        with self.averaging.applied():
+            return score_on(self.tagger, self.dev_examples, self.accelerator)
+
+    def _weights(self) -> dict[str, Tensor]:
+        """What is kept as the model: averaged where there is an average."""
+        return dict(self.tagger.state_dict()) | ({} if self.averaging is None else self.averaging.average)
+
+    def _save_checkpoint(self) -> None:
+        self._clock()
+        if self.accelerator.is_main_process:
+            state = {"progress": vars(self.progress)}
+            tensors = tensors_of(self.tagger, self.optimizer, self.averaging)
+            self._on_disk(lambda: write_checkpoint(self.folder / CHECKPOINTS, self.progress.step, state, tensors))
+        self._saved = time.monotonic()
+
+    def _on_disk(self, write) -> None:
+        try:
+            write()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            good = newest_checkpoint(self.folder / CHECKPOINTS)
+            kept = "no checkpoint was written yet" if good is None else f"the checkpoint of step {good.step} is intact"
+            raise TrainingError(f"no space is left for {self.folder}; {kept}: make room, then --resume") from error
+
+
+def _gold(
+    tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]
+) -> tuple[list[list[NamedSegment]], DataCounts]:
+    found = [tagger.training_segments(example) for example in train]
+    known = set(tagger.labels)
+    unknown = {segment.label for example in dev for segment in example.segments} - known
+    counts = DataCounts(
+        sentences=len(train),
+        entities=sum(len(example.segments) for example in train),
+        labels=tuple(tagger.labels),
+        max_width=tagger.head.max_width,
+        lost_to_overlaps=sum(overlaps for _, overlaps, _ in found),
+        lost_to_width=sum(wide for _, _, wide in found),
+        unknown_in_dev=tuple(sorted(unknown)),
+    )
+    return [segments for segments, _, _ in found], counts

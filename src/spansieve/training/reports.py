@@ -1,0 +1,68 @@
+"""What a run tells while it goes on, and what it leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class DataCounts:
+    """What the model is given to learn from, and what of it it cannot represent."""
+
+    sentences: int
+    entities: int
+    labels: tuple[str, ...]
+    max_width: int
+    lost_to_overlaps: int = 0  # gold segments left out because a wider one shares a token with them
+    lost_to_width: int = 0  # gold segments wider than max_width
+    unknown_in_dev: tuple[str, ...] = ()  # labels that only the dev set has: they count as missed
+
+
+@dataclass(frozen=True)
+class StepReport:
+    step: int
+    num_steps: int
+    epoch: int
+    loss: float  # per sentence, since the last report
+    parts: dict[str, float]  # the loss by its parts
+    tokens_per_second: float
+    seconds_left: float
+    rate_part: float
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    epoch: int  # from 1
+    step: int
+    loss: float
+    dev: dict[str, float]  # precision, recall, f1
+    is_best: bool
+    seconds: float  # of training, so far
+    graph: dict[str, float] = field(default_factory=dict)  # nodes, edges and filter_recall, of a filtered model
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Observer(Protocol):
+    """Who watches a run. Only the main process tells."""
+
+    def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None: ...
+
+    def on_step(self, report: StepReport) -> None: ...
+
+    def on_epoch(self, report: EpochReport) -> None: ...
+
+
+class Silent:
+    """Watches and says nothing."""
+
+    def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
+        pass
+
+    def on_step(self, report: StepReport) -> None:
+        pass
+
+    def on_epoch(self, report: EpochReport) -> None:
+        pass

@@ -1,0 +1,64 @@
+"""The dev score of a model in training, each process with its share of the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+
+from spansieve.crf import Distribution
+from spansieve.data.example import Example
+from spansieve.evaluation.scores import evaluate
+from spansieve.models.filtered import FilteredHead, GraphCounts
+from spansieve.models.predicting import predict_segments
+from spansieve.models.tagger import Tagger
+from spansieve.segments import Segment
+
+
+@dataclass(frozen=True)
+class DevScore:
+    precision: float
+    recall: float
+    f1: float
+    graph: dict[str, float] = field(default_factory=dict)  # of a filtered model: per sentence, and the filter's recall
+
+
+def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerator) -> DevScore:
+    own = examples[accelerator.process_index :: accelerator.num_processes]
+    counts = [GraphCounts()]
+    head = tagger.head
+
+    def look(indices: Sequence[int], distribution: Distribution) -> None:
+        assert isinstance(head, FilteredHead)
+        counts.append(head.graph_counts(distribution, [_known(tagger, own[i]) for i in indices]))
+
+    sentences = [example.tokens for example in own]
+    with accelerator.autocast():
+        found = predict_segments(tagger, sentences, look=look if isinstance(head, FilteredHead) else None)
+    pairs = [(list(example.segments), one.segments) for example, one in zip(own, found)]
+    if accelerator.num_processes > 1:
+        pairs, counts = gather_object(pairs), gather_object(counts)
+    micro = evaluate([gold for gold, _ in pairs], [segments for _, segments in pairs]).micro
+    total = GraphCounts()
+    for one in counts:
+        total = total.plus(one)
+    return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
+
+
+def _known(tagger: Tagger, example: Example) -> list[Segment]:
+    """Gold that the model has a label for; what it has none for is missed in any case."""
+    return [
+        Segment(s.start, s.end, tagger.labels.id(s.label)) for s in example.segments if s.label in tagger.labels.names
+    ]
+
+
+def _graph(counts: GraphCounts) -> dict[str, float]:
+    if not counts.sentences:
+        return {}
+    return {
+        "nodes": counts.nodes / counts.sentences,
+        "edges": counts.edges / counts.sentences,
+        "filter_recall": counts.gold_kept / counts.gold if counts.gold else 1.0,
+    }
