@@ -149,7 +149,8 @@ class _Writer:
                 kind = token.strip("<>")
                 pieces.append((self._name(kind, [name for name, _ in pieces]), kind.split(".")[0]))
                 if kind.startswith("PER"):
-                    is_she = self._is_she(f"{pieces[-2][0]} {pieces[-1][0]}")
+                    (before, label), (name, _) = pieces[-2:]
+                    is_she = self._is_she(name if label else f"{before} {name}")
             elif token in PRONOUNS:
                 pieces.append((PRONOUNS[token][is_she], None))
             else:
@@ -158,8 +159,8 @@ class _Writer:
 
     def _is_she(self, called: str) -> bool:
         """By the title or the first name, where one of them tells."""
-        words = set(called.split())
-        return bool(words & SHE) if words & (SHE | HE) else self._dice.happens(0.5)
+        telling = [word in SHE for word in called.split() if word in SHE or word in HE]
+        return telling[0] if telling else self._dice.happens(0.5)
 
     def _name(self, kind: str, taken: Sequence[str]) -> str:
         """A name that the sentence does not have yet."""

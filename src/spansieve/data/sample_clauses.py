@@ -85,7 +85,7 @@ BUSINESS = (
 
 SPORT = (
     "<ORG.team> beat <ORG.team> {score} [|away|at home|after extra time] [|on {weekday}]",
-    "<ORG.team> [drew|lost] {score} [with|to] <ORG.team> in front of {number} [fans|umbrellas]",
+    "<ORG.team> [drew {draw} with|lost {score} to] <ORG.team> in front of {number} [fans|umbrellas]",
     "<ORG.club> [beat|thrashed|stunned|edged past] <ORG.club> {score} in the <EVENT.sport>",
     "<PER> scored [twice|{number} points|a late winner] as <ORG.club> beat <ORG.team> {score}",
     "<ORG.club> [striker|captain|coach] <PER> [limped off|broke {her} nose] in the {number}th minute",
@@ -177,7 +177,7 @@ EVERYDAY = (
     "<PER.full> won first prize for {her} marrow at the <EVENT.culture>",
     "the tower in <LOC.city> was lit up for the <EVENT.culture>",
     "the cat belongs to <PER> , though {she} denies it",
-    "a man from <LOC.city> sold his piano to buy a ticket for the <EVENT.culture>",
+    "a man from <LOC.city> sold the piano to buy a ticket for the <EVENT.culture>",
     "we live between <LOC.street> and <LOC.street> , above the [bakery|launderette]",
     "dinner at <PER.first> 's was burnt , so {she} ordered [noodles|pizza]",
     "my bank , <ORG.brand> , closed its branch on <LOC.street>",
