@@ -1,4 +1,4 @@
-"""The semi-Markov model compiled for the CPU, and with it the linear chain, its case K = 1. NumPy in, NumPy out.
+"""The semi-Markov model compiled for the CPU, and the best path of the linear chain, its case K = 1. NumPy in and out.
 
 Sums run in float64 whatever the scores are; maxima run in the scores' own type, so that they are bit for bit those of
 every other kernel.
@@ -50,12 +50,6 @@ def semi_markov_best(scores, transition, lengths, threads=1):
     arguments = (scores, transition, lengths, max_score, widths, labels)
     over_sentences(_best, len(scores), threads, scores.size, *arguments)
     return max_score, widths, labels
-
-
-def linear_chain_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
-    """Forward and backward. `scores[b, i, y]` is the score of tag y at token i. O(L·Y²) per sentence."""
-    sums = semi_markov_sums(scores[:, :, None], transition, lengths, with_marginals, threads)
-    return sums._replace(marginals=sums.marginals[:, :, 0]) if with_marginals else sums
 
 
 def linear_chain_best(scores, transition, lengths, threads=1):

@@ -187,7 +187,7 @@ def pair_counts(left, left_exps, left_top, right, right_exps, right_top, length,
 
 @reduction
 def largest(values, count):
-    top = -np.inf
+    top = values.dtype.type(-np.inf)
     for j in range(count):
         top = values[j] if values[j] > top else top
     return top

@@ -6,14 +6,15 @@ The C library's functions are opaque calls, one value at a time; in the sweeps t
 functions here are within a few units in the last place of the C library's on the range that the sweeps use, which the
 tests hold. The polynomials are the plain series of exp(r) and atanh(s), long enough for float64 after range reduction.
 
-`any_above_N` compares N neighbours with one bound: vectors in LLVM's own terms, which every processor gets in the
-widths it has.
+`any_above_N` compares N neighbours with one bound, `weighted_rows_N` adds up N numbers of each row of a matrix: vectors
+in LLVM's own terms, which every processor gets in the widths it has.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from spansieve.crf.kernels.cpu.compiled import vectorised
@@ -98,3 +99,57 @@ def _any_above(lanes: int):
 
 
 any_above_2, any_above_4, any_above_8 = _any_above(2), _any_above(4), _any_above(8)
+
+
+def _weighted_rows(vectors: int, chains: int):
+    """An intrinsic (values, at, step, rows, rows_at, rows_step, count, out, out_at) on flat float64 arrays:
+    out[out_at + j] = Σ_p values[at + p·step] · rows[rows_at + p·rows_step + j], for p < count and j < 4 · vectors.
+
+    The sums stay in registers from the first row to the last. Each is `chains` sums over every so manyth row, added in
+    the end: one alone would wait for itself.
+    """
+
+    @intrinsic
+    def weighted_rows(typing_context, values, at, step, rows, rows_at, rows_step, count, out, out_at):
+        def codegen(context, builder, signature, args):
+            data = [context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 3, 7)]
+            at, step, rows_at, rows_step, count, out_at = (args[k] for k in (1, 2, 4, 5, 6, 8))
+            vector, intp = ir.VectorType(ir.DoubleType(), 4), count.type
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), 4), [0] * 4)
+            nothing = ir.Constant(vector, [0.0] * 4)
+            sums = [[cgutils.alloca_once_value(builder, nothing) for _ in range(vectors)] for _ in range(chains)]
+
+            def neighbours(base, first, j):
+                return builder.bitcast(builder.gep(base, [builder.add(first, intp(4 * j))]), vector.as_pointer())
+
+            def add_row(p, chain):
+                value = builder.load(builder.gep(data[0], [builder.add(at, builder.mul(p, step))]))
+                value = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
+                value = builder.shuffle_vector(value, value, everywhere)
+                first = builder.add(rows_at, builder.mul(p, rows_step))
+                for j, total in enumerate(chain):
+                    row = builder.load(neighbours(data[1], first, j), align=8)
+                    more = builder.fmul(value, row, flags=("contract",))
+                    builder.store(builder.fadd(builder.load(total), more, flags=("contract",)), total)
+
+            whole = builder.sub(count, builder.srem(count, intp(chains)))
+            with cgutils.for_range_slice(builder, intp(0), whole, intp(chains), intp=intp) as (p, _):
+                for k, chain in enumerate(sums):
+                    add_row(builder.add(p, intp(k)), chain)
+            with cgutils.for_range_slice(builder, whole, count, intp(1), intp=intp) as (p, _):
+                add_row(p, sums[0])
+            for j in range(vectors):
+                total = builder.load(sums[0][j])
+                for chain in sums[1:]:
+                    total = builder.fadd(total, builder.load(chain[j]))
+                builder.store(total, neighbours(data[2], out_at, j), align=8)
+            return context.get_dummy_value()
+
+        integer = types.intp
+        signature = types.void(values, integer, integer, rows, integer, integer, integer, out, integer)
+        return signature, codegen
+
+    return weighted_rows
+
+
+weighted_rows_8, weighted_rows_16, weighted_rows_32 = _weighted_rows(2, 4), _weighted_rows(4, 2), _weighted_rows(8, 1)

@@ -1,0 +1,266 @@
+"""The linear chain's sums compiled for the CPU. NumPy in, NumPy out.
+
+Forward and backward in probabilities, rescaled at each token: one exponential per score and one logarithm per token,
+where sums in log space take five per score. This is exact as long as no factor is so small that a product of a few could
+underflow. A sentence in which one is, gets its sums in log space instead, from the semi-Markov kernel with K = 1. What
+is impossible, -inf, is 0 here as there and takes nobody out of range.
+
+Rows are padded with zeros, so that all products are of whole vectors.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences, reduction, vectorised
+from spansieve.crf.kernels.cpu.semi_markov import semi_markov_sums
+from spansieve.crf.kernels.cpu.steps import largest
+from spansieve.crf.kernels.cpu.vector_math import exp, log, weighted_rows_8, weighted_rows_16, weighted_rows_32
+
+PADDING = 8  # rows of tags have room for a multiple of this many
+LEAST = 1e-60  # a product of five such numbers is still a normal float64
+LOG_LEAST = -138.0
+
+
+def linear_chain_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
+    """Forward and backward. `scores[b, i, y]` is the score of tag y at token i. O(L·Y²) per sentence."""
+    num_sentences, num_tags = len(scores), len(transition)
+    sums = Sums(
+        np.empty(num_sentences, scores.dtype),
+        np.zeros(scores.shape if with_marginals else (0, 0, 0), scores.dtype),
+        np.zeros((num_sentences if with_marginals else 0, num_tags, num_tags), scores.dtype),
+    )
+    is_scaled = np.zeros(num_sentences, np.bool_)
+    arguments = (scores, transition, lengths, *sums, is_scaled, with_marginals)
+    over_sentences(_sums, num_sentences, threads, scores.size, *arguments)
+    if not is_scaled.all():
+        _sum_in_log_space(np.flatnonzero(~is_scaled), scores, transition, lengths, sums, with_marginals, threads)
+    return sums if with_marginals else Sums(sums.log_partition, None, None)
+
+
+def _sum_in_log_space(which, scores, transition, lengths, sums, with_marginals, threads) -> None:
+    found = semi_markov_sums(scores[which][:, :, None], transition, lengths[which], with_marginals, threads)
+    sums.log_partition[which] = found.log_partition
+    if with_marginals:
+        sums.marginals[which] = found.marginals[:, :, 0]
+        sums.transition_counts[which] = found.transition_counts
+
+
+class _Room(NamedTuple):
+    """Room for one sentence; rows of tags are padded."""
+
+    exps: np.ndarray  # (L, Y): exp(scores - their largest)
+    alpha: np.ndarray  # (L, Y): P(tag and all before it), but for a factor
+    ahead: np.ndarray  # (L, Y): P(tag and all after it | the tag before), but for a factor
+    product: np.ndarray  # (Y,)
+    scale: np.ndarray  # (L,): what alpha adds up to
+    pairs: np.ndarray  # (Y,)
+
+
+@allocating
+def _sums(first, last, scores, transition, lengths, *sums):
+    num_tokens, num_tags = scores.shape[1:]
+    padded = (num_tags + PADDING - 1) // PADDING * PADDING
+    weights, transposed = np.zeros((num_tags, padded)), np.zeros((num_tags, padded))
+    room = _Room(
+        np.zeros((num_tokens, padded)),
+        np.empty((num_tokens, padded)),
+        np.empty((num_tokens, padded)),
+        np.empty(padded),
+        np.empty(num_tokens),
+        np.empty(padded),
+    )
+    offset = _largest(transition)
+    if offset > -np.inf and _weigh(transition, offset, weights, transposed):
+        _both_ways(first, last, scores, offset, weights, transposed, lengths, room, *sums)
+
+
+@compiled
+def _largest(transition):
+    top = -np.inf
+    for row in transition:
+        top = max(top, largest(row, row.size))
+    return top
+
+
+@compiled
+def _weigh(transition, offset, weights, transposed):
+    """exp(transition - offset), both ways round; whether all of it is in range."""
+    num_tags = transition.shape[0]
+    is_in_range = True
+    for p in range(num_tags):
+        is_in_range &= _exponentials(transition[p], offset, weights[p])
+        for y in range(num_tags):
+            transposed[y, p] = weights[p, y]
+    return is_in_range
+
+
+@compiled
+def _exponentials(values, top, exps):
+    """exps = exp(values - top); whether each is 0, for the impossible, or not too small."""
+    if top == -np.inf or any_between(values, -np.inf, top + LOG_LEAST):
+        return False
+    _exp_each(values, top, exps)
+    return True
+
+
+@vectorised
+def _exp_each(values, top, exps):
+    for y in range(values.size):
+        exps[y] = exp(values[y] - top)
+
+
+@reduction
+def any_between(values, low, high):
+    """Is one above `low` and below `high`? Counted in the values' own type, for that is how it becomes vectors."""
+    number = values.dtype.type
+    low, high = number(low), number(high)
+    count = number(0)
+    for y in range(values.size):
+        count += number(1) if (values[y] > low) & (values[y] < high) else number(0)
+    return count > 0
+
+
+@compiled
+def _both_ways(
+    first, last, scores, offset, weights, transposed, lengths, room,
+    log_partition, marginals, counts, is_scaled, with_marginals,
+):  # fmt: skip
+    for b in range(first, last):
+        length = lengths[b]
+        log_partition[b] = 0.0
+        is_scaled[b] = length == 0
+        if length == 0:
+            continue
+        total, is_in_range = _forward(scores[b], length, weights, room)
+        if is_in_range and with_marginals:
+            is_in_range = _backward(length, transposed, room, marginals[b])
+        if is_in_range:
+            log_partition[b] = total + offset * (length - 1)
+            is_scaled[b] = True
+            if with_marginals:
+                _count_pairs(length, weights, room, counts[b])
+
+
+@compiled
+def _forward(scores, length, weights, room):
+    """alpha[i, y] = exps[i, y] · Σ_{y'} alpha[i-1, y'] · weights[y', y], over what alpha[i-1] adds up to.
+
+    log Z, but for the transition's offset, and whether all is in range.
+    """
+    alpha = room.alpha
+    log_total = 0.0
+    for i in range(length):
+        top = largest(scores[i], scores.shape[1])
+        if not _exponentials(scores[i], top, room.exps[i]):
+            return 0.0, False
+        log_total += top
+        if i > 0:
+            _multiply(alpha[i - 1], weights, room.product)
+        else:
+            _fill(room.product, 1.0)
+        total = _weighted(room.exps[i], room.product, 1.0 / room.scale[i - 1] if i > 0 else 1.0, alpha[i])
+        room.scale[i] = total
+        if total == 0.0 or any_between(alpha[i], 0.0, LEAST * total):
+            return 0.0, False
+    return log_total + _log_product(room.scale, length), True
+
+
+@vectorised
+def _log_product(values, count):
+    """Σ log(values)."""
+    total = 0.0
+    for i in range(count):
+        total += log(values[i])
+    return total
+
+
+@compiled
+def _backward(length, transposed, room, marginals):
+    """beta[i, y'] = Σ_y weights[y', y] · ahead[i+1, y]; ahead[i, y] = exps[i, y] · beta[i, y].
+
+    Both are scaled so that alpha · beta are the marginals, which add up to 1. Whether all is in range.
+    """
+    alpha, ahead, beta = room.alpha, room.ahead, room.product
+    for i in range(length - 1, -1, -1):
+        if i < length - 1:
+            _multiply(ahead[i + 1], transposed, beta)
+        else:
+            _fill(beta, 1.0)
+        total = _dot(alpha[i], beta)
+        if total == 0.0:
+            return False
+        if i < length - 1:  # the pairs of i and i + 1 add up to 1 as well
+            _scale(ahead[i + 1], 1.0 / total)
+        _scale(beta, 1.0 / total)
+        if any_between(beta, 0.0, LEAST) or any_between(beta, 1.0 / LEAST, np.inf):
+            return False
+        _weighted(room.exps[i], beta, 1.0, ahead[i])
+        for y in range(marginals.shape[1]):
+            marginals[i, y] = alpha[i, y] * beta[y]
+    return True
+
+
+@compiled
+def _count_pairs(length, weights, room, counts):
+    """counts[y', y] = Σ_i alpha[i-1, y'] · weights[y', y] · ahead[i, y]: a product of two matrices."""
+    num_tags, padded = weights.shape
+    alpha, ahead = room.alpha.reshape(room.alpha.size), room.ahead.reshape(room.ahead.size)
+    for p in range(num_tags):
+        _add_rows(alpha, p, padded, ahead[padded:], length - 1, room.pairs)
+        for y in range(num_tags):
+            counts[p, y] = room.pairs[y] * weights[p, y]
+
+
+@compiled
+def _multiply(values, weights, out):
+    """out[y] = Σ_{y'} values[y'] · weights[y', y]."""
+    _add_rows(values, 0, 1, weights.reshape(weights.size), weights.shape[0], out)
+
+
+@compiled
+def _add_rows(values, at, step, rows, count, out):
+    """out = Σ_p values[at + p·step] · rows[p]."""
+    padded = out.size
+    k = 0
+    while k + 32 <= padded:
+        weighted_rows_32(values, at, step, rows, k, padded, count, out, k)
+        k += 32
+    if k + 16 <= padded:
+        weighted_rows_16(values, at, step, rows, k, padded, count, out, k)
+        k += 16
+    if k < padded:
+        weighted_rows_8(values, at, step, rows, k, padded, count, out, k)
+
+
+@compiled
+def _fill(values, value):
+    for y in range(values.size):
+        values[y] = value
+
+
+@compiled
+def _scale(values, factor):
+    for y in range(values.size):
+        values[y] *= factor
+
+
+@reduction
+def _weighted(left, right, factor, out):
+    """out = left · right · factor, and what it adds up to."""
+    total = 0.0
+    for y in range(out.size):
+        out[y] = left[y] * right[y] * factor
+        total += out[y]
+    return total
+
+
+@reduction
+def _dot(left, right):
+    total = 0.0
+    for y in range(left.size):
+        total += left[y] * right[y]
+    return total
