@@ -39,13 +39,16 @@ def examples_of_text(
     *,
     document: str | None = None,
     tokens: Sequence[Token] | None = None,
+    breaks: Iterable[int] = (),
+    only_breaks: bool = False,
     split_sentences: bool = True,
     place: str = "",
     notes: Notes | None = None,
 ) -> list[Example]:
     """The sentences of an annotated text; `text` and `offsets` of each are those of the whole document.
 
-    `tokens`: where the file brings its own; `place` names the file and line in errors and notes.
+    `tokens`: where the file brings its own; `breaks`: characters before which a sentence ends, such as a headline's
+    end; with `only_breaks` none ends elsewhere; `place` names the file and line in errors and notes.
     """
     notes = notes if notes is not None else Notes()
     kept = _checked(text, annotations, place, notes)
@@ -57,18 +60,28 @@ def examples_of_text(
     segments = sorted(_segments(cut, kept, place, notes))
     spans = [(0, len(cut))]
     if split_sentences:
-        spans = sentence_spans(text, cut, [(start, end) for start, end, _ in kept])
+        spans = sentence_spans(text, cut, [(start, end) for start, end, _ in kept], breaks, only_breaks)
     return [_sentence(text, cut, span, segments, document) for span in spans]
 
 
-def documents_of_examples(examples: Iterable[Example]) -> Iterator[Document]:
-    """Consecutive examples of one text together again; one without text by itself, its tokens joined by blanks."""
+def documents_of_examples(
+    examples: Iterable[Example], notes: Notes | None = None, join_unnamed: bool = False
+) -> Iterator[Document]:
+    """Consecutive examples of one document together again.
+
+    Where no text is known, tokens are joined by blanks and sentences by blank lines; sentences that name no document
+    are one each, or with `join_unnamed` one in all.
+    """
     for (name, text), group in groupby(examples, key=lambda example: (example.document, example.text)):
-        if text is None:
-            yield from (_joined(example) for example in group)
-        else:
+        if text is not None:
             annotations = {Annotation(*_characters(e, segment), segment.label) for e in group for segment in e.segments}
             yield Document(name, text, sorted(annotations))
+            continue
+        sentences = list(group)
+        if notes is not None:
+            notes.add("texts made by joining tokens with blanks", str(name or ""), len(sentences))
+        together = name is not None or join_unnamed
+        yield from (_joined(name, part) for part in ([sentences] if together else ([s] for s in sentences)))
 
 
 def distinct_names(documents: Iterable[Document], prefix: str = "document") -> Iterator[tuple[str, Document]]:
@@ -129,13 +142,17 @@ def _characters(example: Example, segment: NamedSegment) -> tuple[int, int]:
     return example.offsets[segment.start][0], example.offsets[segment.end - 1][1]
 
 
-def _joined(example: Example) -> Document:
-    starts, position = [], 0
-    for token in example.tokens:
-        starts.append(position)
-        position += len(token) + 1
-    annotations = [
-        Annotation(starts[s.start], starts[s.end - 1] + len(example.tokens[s.end - 1]), s.label)
-        for s in example.segments
-    ]
-    return Document(example.document, " ".join(example.tokens), annotations)
+def _joined(name: str | None, examples: Iterable[Example]) -> Document:
+    texts, annotations, position = [], [], 0
+    for example in examples:
+        starts = []
+        for token in example.tokens:
+            starts.append(position)
+            position += len(token) + 1
+        annotations += [
+            Annotation(starts[s.start], starts[s.end - 1] + len(example.tokens[s.end - 1]), s.label)
+            for s in example.segments
+        ]
+        texts.append(" ".join(example.tokens))
+        position += 1 if example.tokens else 2  # the blank line
+    return Document(name, "\n\n".join(texts), annotations)

@@ -43,24 +43,35 @@ _TITLES = "Mr|Mrs|Ms|Messrs|Dr|Prof|Gen|Sen|Rep|Gov|Lt|Col|Sgt|Capt|Cmdr|Adm|Maj
 _SHORT = (
     "Inc|Ltd|Corp|Co|Cos|Bros|Jr|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec|vs|etc|al|approx|dept|est|Ave|Blvd|No"
 )
-_SHORT += "|Nos|Fig|Figs|Vol|pp|cf|Ph\\.D|M\\.Sc|resp|bzw|usw|Nr|Str"
+_SHORT += (
+    "|Nos|Fig|Figs|Vol|pp|cf|Ph\\.D|M\\.Sc|resp|bzw|usw|Nr|Str|Calif|Mass|Conn|Fla|Ariz|Mich|Minn|Wis|Tenn|Ore|Colo"
+)
 
 _TOKEN = re.compile(
     "|".join(
         (
+            # Web addresses, without the punctuation behind them; mail addresses; @names and #topics.
             r"(?:https?://|www\.)[^\s<>\"]*[^\s<>\"'.,;:!?)\]}»”’]",
             r"[\w.+-]{1,64}@\w[\w-]*(?:\.\w[\w-]*)+",
             rf"(?<!\w)[@#]\w[\w{_MARKS}]*",
-            rf"(?:(?<!\w)(?:{_TITLES}|{_SHORT})\.(?![\w.]))",
-            rf"(?:(?<!\w)(?:{_LETTER}\.){{2,}}(?:{_LETTER}(?!\w))?(?:-{_WORD})*)",
-            r"(?:(?<![\w.])[A-Z]\.(?=\s+[^\W\d_a-z]))",
+            # Dr. and Inc.; U.S., p.m. and U.S.-based; the initial in J. Smith.
+            rf"(?<!\w)(?:{_TITLES}|{_SHORT})\.(?![\w.])",
+            rf"(?<!\w)(?:{_LETTER}\.){{2,}}(?:{_LETTER}(?!\w))?(?:-{_WORD})*",
+            r"(?<![\w.])[A-Z]\.(?=\s+[^\W\d_a-z])",
+            # Brackets as treebanks spell them; US$.
+            r"-[LR][RSC]B-|(?<!\w)(?:US|HK|NZ|AU|[ACMS])\$",
+            # What stands before n't; n't; 's and its like.
             rf"{_LETTER}+?(?=(?i:n['’]t)\b)",
-            r"(?<=\w)(?i:n['’]t)\b",
-            rf"(?<=\w)['’]{_CLITIC}",
-            rf"(?:(?<![^\s(\[])(?:[+\-−](?=\.?\d)))?(?:\.(?=\d))?{_WORD}"
-            rf"(?:(?:(?<=\d)[.,:/](?=\d)|[-‐‑&](?=\w)|['’](?!{_CLITIC})(?={_LETTER})"
+            r"(?<![^\w\s])(?i:n['’]t)\b",
+            rf"(?<![^\w\s])['’]{_CLITIC}",
+            # Words and numbers: a sign or point before digits, then parts with . , : / between digits, or with - & '
+            # between letters, or with the point of a domain.
+            rf"(?:(?<![^\s(\[])[+\-−](?=\.?\d))?(?:\.(?=\d))?{_WORD}"
+            rf"(?:(?:(?<=\d)(?:[.,:/]|\\/)(?=\d)|[-‐‑&](?=\w)|['’](?!{_CLITIC})(?={_LETTER})"
             rf"|\.(?=(?:com|org|net|edu|gov|info|co|io|ai|de|uk|fr|es|it|nl|ru)\b)){_WORD})*",
+            # Flags; emoji with modifiers and joiners.
             rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}{_MODIFIER}*(?:\u200d{_PICTURE}{_MODIFIER}*)*",
+            # Repeated punctuation; anything else by itself.
             r"\.{2,}|-{2,}|!{2,}|\?{2,}|={2,}|\*{2,}|~{2,}|``|''",
             rf"[^\s{_INVISIBLE}][{_MARKS}]*",
         )
@@ -71,15 +82,7 @@ _ALWAYS_END = frozenset("。！？｡؟۔।॥։።")
 _END = re.compile(r"[.!?…]+$|[。！？｡؟۔।॥։።]$")
 _CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", "''", "›", "）", "】"))
 _BLANK_LINE = re.compile(r"\n[^\S\n]*(?:\r?\n|\r)|\r\r")
-_NEVER_END = frozenset(f"{title}." for title in _TITLES.split("|")) | {
-    "No.",
-    "Nos.",
-    "vs.",
-    "cf.",
-    "pp.",
-    "Fig.",
-    "Nr.",
-}
+_NEVER_END = frozenset(f"{word}." for word in f"{_TITLES}|No|Nos|vs|cf|pp|Fig|Figs|Vol|Nr".split("|"))
 # Words that begin a sentence far more often than they follow an abbreviation within one.
 _STARTERS = re.compile(
     r"The|A|An|He|She|It|They|We|You|I|In|On|At|But|And|However|This|That|These|Those|There|His|Her|Its|"
@@ -127,13 +130,24 @@ def sentences_of_text(text: str, keep: Iterable[tuple[int, int]] = ()) -> list[l
     return [tokens[start:end] for start, end in sentence_spans(text, tokens, keep)]
 
 
-def sentence_spans(text: str, tokens: Sequence[Token], keep: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
-    """`[start, end)` of each sentence, in tokens."""
+def sentence_spans(
+    text: str,
+    tokens: Sequence[Token],
+    keep: Iterable[tuple[int, int]] = (),
+    breaks: Iterable[int] = (),
+    only_breaks: bool = False,
+) -> list[tuple[int, int]]:
+    """`[start, end)` of each sentence, in tokens. One ends before each of the characters in `breaks` and, without
+    `only_breaks`, at blank lines and end marks; but never within one of the character spans in `keep`."""
     is_joined = _joined(tokens, keep)
+    forced = _last_before(tokens, breaks)
     spans, start, position = [], 0, 0
     while position < len(tokens):
-        last = _through_closing(tokens, position) if _END.search(tokens[position].text) else position
-        if last + 1 < len(tokens) and not is_joined[last] and _ends(text, tokens, position, last):
+        last = position
+        if not only_breaks and _END.search(tokens[position].text):
+            last = _through_closing(tokens, position, forced)
+        is_end = last in forced or (not only_breaks and last + 1 < len(tokens) and _ends(text, tokens, position, last))
+        if is_end and not is_joined[last]:
             spans.append((start, last + 1))
             start = last + 1
         position = last + 1
@@ -142,10 +156,13 @@ def sentence_spans(text: str, tokens: Sequence[Token], keep: Iterable[tuple[int,
     return spans
 
 
-def _through_closing(tokens: Sequence[Token], mark: int) -> int:
+def _through_closing(tokens: Sequence[Token], mark: int, forced: set[int]) -> int:
     """The last of the quotes and brackets that close right after an end mark."""
     last = mark
-    while last + 1 < len(tokens) and tokens[last + 1].text in _CLOSING and tokens[last + 1].start == tokens[last].end:
+    while last + 1 < len(tokens) and last not in forced:
+        following = tokens[last + 1]
+        if following.text not in _CLOSING or following.start != tokens[last].end:
+            break
         last += 1
     return last
 
@@ -165,7 +182,14 @@ def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
         return False
     if len(word) > 1 and word[-1] == "." and word[0] != ".":  # an abbreviation
         return word not in _NEVER_END and len(word) > 2 and _STARTERS.fullmatch(following.text) is not None
-    return True
+    # "7. 5" is a number that somebody has torn.
+    return not (word == "." and mark and tokens[mark - 1].text[-1].isdigit() and following.text[0].isdigit())
+
+
+def _last_before(tokens: Sequence[Token], breaks: Iterable[int]) -> set[int]:
+    """The last token before each of the characters."""
+    starts = [token.start for token in tokens]
+    return {bisect_left(starts, character) - 1 for character in breaks}
 
 
 def _joined(tokens: Sequence[Token], keep: Iterable[tuple[int, int]]) -> list[bool]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import Example
+from spansieve.data.formats.sniffing import format_of as format_of
 from spansieve.data.notes import Notes
 
 
@@ -19,14 +20,12 @@ class Format:
 
     name: str
     about: str
-    suffixes: tuple[str, ...]
     module: str
-    reader: str | None
+    reader: str
     writer: str | None = None
+    suffixes: tuple[str, ...] = ()  # what a file to be written in it is called
 
-    def read(self, path: str | Path, notes: Notes | None = None, **options: Any) -> list[Example]:
-        if self.reader is None:
-            raise ValueError(f"format {self.name} can only be written, got {path} to read")
+    def read(self, path: Any, notes: Notes | None = None, **options: Any) -> list[Example]:
         return self._call(self.reader, path, notes=notes, **options)
 
     def write(self, examples: Iterable[Example], path: str | Path, notes: Notes | None = None, **options: Any) -> None:
@@ -48,27 +47,47 @@ class Format:
 _TABLE = (
     Format(
         "conll",
-        "tokens and tags in columns",
-        (".conll", ".txt", ".tsv", ".iob", ".bio"),
+        "tokens and tags in columns, also CoNLL-U Plus",
         "conll",
         "read_conll",
         "write_conll",
+        (".conll", ".txt", ".tsv", ".iob", ".bio", ".conllup"),
     ),
     Format(
-        "jsonl", "JSON lines with tokens or text", (".jsonl", ".ndjson", ".json"), "jsonl", "read_jsonl", "write_jsonl"
+        "jsonl",
+        "JSON lines with tokens, or with text",
+        "jsonl",
+        "read_jsonl",
+        "write_jsonl",
+        (".jsonl", ".ndjson", ".json"),
     ),
-    Format("jsonl-text", "JSON lines with text", (), "jsonl", "read_jsonl", "write_jsonl_text"),
+    Format("jsonl-text", "JSON lines with text and characters", "jsonl", "read_jsonl", "write_jsonl_text"),
+    Format("ontonotes", "OntoNotes 5 *gold_conll, a file or folder", "ontonotes", "read_ontonotes"),
+    Format("ace", "ACE 2005 .sgm and .apf.xml, a pair or folder", "ace", "read_ace"),
+    Format("brat", "brat .txt and .ann, a pair or folder", "brat", "read_brat", "write_brat"),
+    Format("prodigy", "Prodigy JSON lines", "prodigy", "read_prodigy", "write_prodigy"),
+    Format("doccano", "doccano JSON lines", "doccano", "read_doccano", "write_doccano"),
+    Format("label-studio", "Label Studio JSON", "label_studio", "read_label_studio", "write_label_studio"),
+    Format("pubtator", "PubTator", "pubtator", "read_pubtator"),
+    Format("webanno", "WebAnno or INCEpTION TSV 3", "webanno", "read_webanno"),
+    Format("iob-lines", "one sentence per line, tags behind bars", "iob_lines", "read_iob_lines"),
+    Format("spacy", "spaCy DocBin", "docbin", "read_docbin", "write_docbin", (".spacy",)),
+    Format("spacy-json", "spaCy 2 training JSON", "spacy_json", "read_spacy_json"),
+    Format(
+        "hugging-face", "datasets folder or parquet", "hugging_face", "read_dataset", "write_dataset", (".parquet",)
+    ),
 )
 FORMATS = {format.name: format for format in _TABLE}
 
 
-def read_examples(
-    path: str | Path, format: str | None = None, notes: Notes | None = None, **options: Any
-) -> list[Example]:
-    """The examples of a file or folder, in the format given or in the one that it looks like.
+def read_examples(path: Any, format: str | None = None, notes: Notes | None = None, **options: Any) -> list[Example]:
+    """The examples of a file or folder, in the format given or in the one that it looks like; also those of a
+    `datasets.Dataset`.
 
     `options` are those of the format's reader; `notes` counts what could not be represented as it stood.
     """
+    if not isinstance(path, (str, Path)):
+        return FORMATS["hugging-face"].read(path, notes, **options)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no file or folder {path}")
@@ -78,8 +97,8 @@ def read_examples(
 def write_examples(
     examples: Iterable[Example], path: str | Path, format: str | None = None, notes: Notes | None = None, **options: Any
 ) -> None:
-    """Write examples in the format given, or the one that the name's suffix stands for."""
-    format_named(format or _by_suffix(Path(path))).write(examples, path, notes, **options)
+    """Write examples in the format given, or in the one that the name's suffix stands for."""
+    format_named(format or format_to_write(path)).write(examples, path, notes, **options)
 
 
 def format_named(name: str) -> Format:
@@ -88,13 +107,11 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def format_of(path: Path) -> str:
-    return _by_suffix(path)
-
-
-def _by_suffix(path: Path) -> str:
-    name = path.name.removesuffix(".gz")
+def format_to_write(path: str | Path) -> str:
+    """The format that a name's suffix stands for."""
+    name = Path(path).name.removesuffix(".gz")
     for format in FORMATS.values():
-        if name.endswith(format.suffixes):
+        if format.suffixes and name.endswith(format.suffixes):
             return format.name
-    return "conll"
+    known = ", ".join(suffix for format in FORMATS.values() for suffix in format.suffixes)
+    raise ValueError(f"the name of a file to write must end in {known}, or its format be given, got {path}")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.flattening import flat
-from spansieve.data.formats.files import read_lines, stem, write_text
+from spansieve.data.formats.files import read_lines, write_text
 from spansieve.data.notes import Notes
 from spansieve.data.tagging import NULL_TAGS, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
 
@@ -79,16 +79,18 @@ def write_conll(
     lines: list[str] = []
     document = None
     for number, example in enumerate(examples, start=1):
+        place = f"sentence {number}"
+        notes.add("texts, and the characters of tokens in them, not kept", place, int(example.text is not None))
         if example.document != document:
             document = example.document
             lines += [f"{_DOCSTART} ({document})" if document else _DOCSTART, ""]
         example, dropped = flat(example)
-        notes.add("overlapping entities dropped, since tags are flat", f"sentence {number}", len(dropped))
+        notes.add("overlapping entities dropped, since tags are flat", place, len(dropped))
         if not example.tokens:
-            notes.add("sentences without tokens left out", f"sentence {number}")
+            notes.add("sentences without tokens left out", place)
             continue
         tags = tags_of_segments(example.segments, len(example), scheme)
-        lines += [f"{_writable(token, number)}\t{tag}" for token, tag in zip(example.tokens, tags)]
+        lines += [f"{_writable(token, place)}\t{tag}" for token, tag in zip(example.tokens, tags)]
         lines.append("")
     write_text("\n".join(lines) + "\n" if lines else "", path)
 
@@ -105,7 +107,7 @@ def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_
             yield sentence
             count += 1
             named = started if started else _NAMED_DOCSTART.match(line)
-            document = named[1] if named and named[1] else f"{stem(path)}-{count}"
+            document = named[1] if named and named[1] else f"{Path(path).name.removesuffix('.gz')}-{count}"
             sentence = _Sentence(document)
         elif not line.strip():
             yield sentence
@@ -172,7 +174,7 @@ def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequenc
                 f"{path} line {number}: must have at least {needed} columns, a token and its tag among them, "
                 f"got {len(row)} {columns}: {' '.join(row)!r}"
             )
-        if not row[token].strip():
+        if not row[token]:
             raise DataError(f"{path} line {number}: must have a token in column {token}, got an empty one")
 
 
@@ -194,7 +196,7 @@ def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: st
         raise DataError(f"{path} line {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
 
 
-def _writable(token: str, number: int) -> str:
-    if not token.strip() or "\t" in token or "\n" in token or "\r" in token:
-        raise DataError(f"a token must have no tabs or line ends in CoNLL columns, got {token!r} in sentence {number}")
+def _writable(token: str, place: str) -> str:
+    if not token or "\t" in token or "\n" in token or "\r" in token:
+        raise DataError(f"a token in columns must not be empty or hold tabs or line ends, got {token!r} in {place}")
     return token

@@ -63,7 +63,7 @@ def write_jsonl(examples: Iterable[Example], path: str | Path, *, notes: Notes |
 def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
     """One document per line, entities in characters."""
     records = []
-    for document in documents_of_examples(examples):
+    for document in documents_of_examples(examples, notes):
         entities = [annotation._asdict() for annotation in document.annotations]
         record: dict[str, Any] = {"text": document.text, "entities": entities}
         records.append(record if document.name is None else {**record, "doc": document.name})

@@ -1,0 +1,168 @@
+"""`spansieve data`: what is in a corpus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats import FORMATS, format_of, read_examples
+from spansieve.data.notes import Notes
+from spansieve.data.report import DataReport, report_of
+
+MOST_WIDTHS = 15
+FORMAT_HELP = f"one of {', '.join(FORMATS)}; found out from name and content where not given"
+OPTION_HELP = "an option of the format's reader, such as tag_column=2, scheme=plain, spans=extent or split=train"
+
+
+def data(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="files or folders, one split each, the training split first", show_default=False),
+    ],
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP, show_default=False)] = None,
+    max_width: Annotated[
+        int | None, typer.Option(help="count the entities that a model with this max_width would lose")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the report there too", metavar="FILE")] = None,
+) -> None:
+    """Report what is in a corpus: sentences, entities, labels, widths, overlaps, duplicates between splits, and
+    everything that a reader or a model would have to leave out.
+
+    Example: spansieve data train.conll dev.conll test.conll --max-width 8
+    """
+    splits: dict[str, list[Example]] = {}
+    notes: dict[str, Notes] = {}
+    for path in _files(paths, format):
+        name = path.name if path.name not in splits else str(path)
+        notes[name] = Notes()
+        splits[name] = read_examples(path, format, notes[name], **read_options(option))
+    report = report_of(splits, max_width, {name: noted.counts for name, noted in notes.items()})
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    show_report(Console(), report, notes)
+
+
+def read_options(pairs: Iterable[str] | None) -> dict[str, Any]:
+    """`["tag_column=2"]` as keyword arguments: numbers, true and false as such, lists at commas, the rest as text."""
+    options = {}
+    for pair in pairs or ():
+        name, sign, value = pair.partition("=")
+        if not sign:
+            raise ValueError(f"option must be like tag_column=2, got {pair!r}")
+        options[name.replace("-", "_")] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    if "," in text:
+        return [_value(part) for part in text.split(",")]
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def _files(paths: Iterable[Path], format: str | None) -> list[Path]:
+    """The paths, with a folder of no known format replaced by its files."""
+    files = []
+    for path in paths:
+        try:
+            if format is None and path.is_dir():
+                format_of(path)
+            files.append(path)
+        except DataError:
+            files += sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    return files
+
+
+def show_report(console: Console, report: DataReport, notes: dict[str, Notes]) -> None:
+    console.print(_overview(report))
+    console.print(_labels(report))
+    console.print(_widths(report))
+    for line in _remarks(report):
+        console.print(line, soft_wrap=True)
+    for name, noted in notes.items():
+        if noted:
+            console.print(f"[bold]Noted while reading {name}[/bold]")
+            console.print(str(noted), markup=False, highlight=False, soft_wrap=True)
+
+
+def _overview(report: DataReport) -> Table:
+    table = _table("", report)
+    splits = report.splits.values()
+    rows: dict[str, list[int]] = {
+        "sentences": [split.sentences for split in splits],
+        "tokens": [split.tokens for split in splits],
+        "entities": [split.entities for split in splits],
+        "labels": [len(split.labels) for split in splits],
+        "sentences without entities": [split.sentences_without_entities for split in splits],
+        "sentences of one token": [split.one_token_sentences for split in splits],
+        "sentences without tokens": [split.empty_sentences for split in splits],
+        "sentences seen before in the split": [split.repeated_sentences for split in splits],
+        "pairs of entities that overlap": [split.overlapping_pairs for split in splits],
+        "… one within the other": [split.nested_pairs for split in splits],
+        "entities that a flat model loses": [split.lost_when_flat for split in splits],
+    }
+    if report.max_width is not None:
+        lost = [sum(split.lost_to_max_width.values()) for split in splits]
+        rows[f"entities wider than {report.max_width}"] = lost
+    for name in next(iter(splits)).lengths if splits else ():
+        rows[f"length of a sentence, {name}"] = [split.lengths[name] for split in splits]
+    for name, numbers in rows.items():
+        table.add_row(name, *(f"{number:,}" for number in numbers))
+    return table
+
+
+def _labels(report: DataReport) -> Table:
+    table = _table("label", report)
+    names = dict.fromkeys(label for split in report.splits.values() for label in split.labels)
+    for name in names:
+        table.add_row(name, *(f"{split.labels.get(name, 0):,}" for split in report.splits.values()))
+    return table
+
+
+def _widths(report: DataReport) -> Table:
+    """How many entities have each width, and the share that a max_width of it keeps."""
+    table = _table("width", report)
+    widths = sorted({width for split in report.splits.values() for width in split.widths})
+    for width in widths[:MOST_WIDTHS]:
+        table.add_row(str(width), *(_share(split.widths, width, split.entities) for split in report.splits.values()))
+    if len(widths) > MOST_WIDTHS:
+        table.add_row(
+            f"{widths[MOST_WIDTHS]}–{widths[-1]}",
+            *(
+                f"{sum(n for width, n in split.widths.items() if width >= widths[MOST_WIDTHS]):,} (100.0 %)"
+                for split in report.splits.values()
+            ),
+        )
+    return table
+
+
+def _share(widths: dict[int, int], width: int, entities: int) -> str:
+    kept = sum(count for other, count in widths.items() if other <= width)
+    return f"{widths.get(width, 0):,} ({100 * kept / max(entities, 1):.1f} %)"
+
+
+def _table(first: str, report: DataReport) -> Table:
+    table = Table(first)
+    for name in report.splits:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _remarks(report: DataReport) -> Iterable[str]:
+    for shared in report.shared_sentences:
+        yield f"[yellow]{shared.count:,} sentences of {shared.second} are in {shared.first} too[/yellow]"
+    for name, labels in report.labels_not_in_first.items():
+        yield f"[yellow]{name} has labels that {next(iter(report.splits))} has not: {', '.join(labels)}[/yellow]"
+    for name, split in report.splits.items():
+        if split.lost_to_max_width:
+            lost = ", ".join(f"{label} {count:,}" for label, count in split.lost_to_max_width.items())
+            yield f"[yellow]max_width {report.max_width} would lose in {name}: {lost}[/yellow]"

@@ -1,0 +1,155 @@
+"""ACE 2005: pairs of `.sgm` (the text, with markup) and `.apf.xml` (its entities), in any language.
+
+Offsets count the characters of the `.sgm` without its tags. What stands outside `<TEXT>` is not annotated and not read.
+Entity mentions are read, by their heads (the default, nearly flat) or their full extents (nested); values, times,
+relations and events are not. Nested mentions are kept; `spansieve.data.flattening` says which a flat model gets.
+Of the copies that a release holds of one document, `timex2norm` is taken before `adj` and that before any other.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from spansieve.data.aligning import examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import files_in, read_bytes, read_text
+from spansieve.data.notes import Notes
+from spansieve.data.tokenizing import tokens_of_text
+
+SUFFIX = ".apf.xml"
+_TAG = re.compile(r"<[^<>]+>")
+_COPIES = ("timex2norm", "adj")
+
+
+class _Mention(NamedTuple):
+    start: int
+    end: int  # exclusive
+    label: str
+    words: str
+
+
+def read_ace(
+    path: str | Path,
+    *,
+    spans: str = "head",
+    mentions: Iterable[str] = ("NAM", "NOM", "PRO"),
+    split_sentences: bool = True,
+    notes: Notes | None = None,
+) -> list[Example]:
+    """The sentences of a pair (give either file) or of all the pairs below a folder.
+
+    `spans`: "head" or "extent". `mentions`: the kinds to read, names, nominals and pronouns.
+    """
+    if spans not in ("head", "extent"):
+        raise ValueError(f"spans must be head or extent, got {spans!r}")
+    kinds = {mentions} if isinstance(mentions, str) else set(mentions)
+    notes = notes if notes is not None else Notes()
+    examples: list[Example] = []
+    for annotation, source in _pairs(Path(path), notes):
+        found = list(_mentions(annotation, spans, kinds))
+        text, body, breaks = _best_text(read_text(source), found)
+        kept = list(_inside(text, found, body, str(annotation), notes))
+        cuts = [border for start, end, _ in kept for border in (start, end)]
+        tokens = [token for token in tokens_of_text(text, [*cuts, *breaks]) if body[0] <= token.start < body[1]]
+        examples += examples_of_text(
+            text,
+            kept,
+            document=source.name.removesuffix(".gz").removesuffix(".sgm"),
+            tokens=tokens,
+            breaks=breaks,
+            split_sentences=split_sentences,
+            place=str(annotation),
+            notes=notes,
+        )
+    return examples
+
+
+def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
+    if not path.is_dir():
+        base = re.sub(r"(\.apf\.xml|\.sgm)(\.gz)?$", "", path.name)
+        yield _existing(path.with_name(base + SUFFIX)), _existing(path.with_name(base + ".sgm"))
+        return
+    chosen: dict[str, Path] = {}
+    for annotation in files_in(path, SUFFIX):
+        known = chosen.setdefault(annotation.name, annotation)
+        notes.add("copies of a document left out", str(annotation), int(known is not annotation))
+        if _rank(annotation) < _rank(known):
+            chosen[annotation.name] = annotation
+    for annotation in sorted(chosen.values()):
+        base = annotation.name.removesuffix(".gz").removesuffix(SUFFIX)
+        yield annotation, _existing(annotation.with_name(base + ".sgm"))
+
+
+def _rank(path: Path) -> int:
+    return next((rank for rank, name in enumerate(_COPIES) if name in path.parts), len(_COPIES))
+
+
+def _existing(path: Path) -> Path:
+    for candidate in (path, path.with_name(path.name + ".gz")):
+        if candidate.exists():
+            return candidate
+    raise DataError(f"an ACE document must have a .sgm and a {SUFFIX} file side by side, got no {path}")
+
+
+def _mentions(file: Path, spans: str, kinds: set[str]) -> Iterator[_Mention]:
+    try:
+        root = ElementTree.fromstring(read_bytes(file))
+    except ElementTree.ParseError as error:
+        raise DataError(f"{file} line {error.position[0]}: must be XML, got {error}") from error
+    for entity in root.iter("entity"):
+        for mention in entity.iter("entity_mention"):
+            characters = mention.find(f"{spans}/charseq")
+            if mention.get("TYPE") not in kinds:
+                continue
+            label = entity.get("TYPE")
+            if characters is None or not label:
+                raise DataError(f"{file}: mention {mention.get('ID')} must have a {spans} and its entity a TYPE")
+            start, last = int(characters.get("START", -1)), int(characters.get("END", -1))
+            yield _Mention(start, last + 1, label, characters.text or "")
+
+
+def _best_text(source: str, mentions: list[_Mention]) -> tuple[str, tuple[int, int], list[int]]:
+    """Text without tags, the span of its body, and where tags stood. Releases differ in whether `&amp;` and CRLF count
+    as one character or as they are written, so the reading that agrees with the most mentions is taken."""
+    lines = source.replace("\r\n", "\n")
+    readings = [_without_tags(raw, unescape) for raw in dict.fromkeys((lines, source)) for unescape in (False, True)]
+    return max(readings, key=lambda reading: sum(_agrees(reading[0], mention) for mention in mentions))
+
+
+def _without_tags(source: str, unescape: bool) -> tuple[str, tuple[int, int], list[int]]:
+    parts, breaks, length, position = [], [], 0, 0
+    body_start, body_end = 0, None
+    for tag in [*_TAG.finditer(source), None]:
+        part = source[position : tag.start() if tag else len(source)]
+        parts.append(html.unescape(part) if unescape else part)
+        length += len(parts[-1])
+        if tag is None:
+            break
+        breaks.append(length)
+        position = tag.end()
+        name = tag.group().strip("<>").split()[0].upper()
+        body_start = length if name == "TEXT" else body_start
+        body_end = length if name == "/TEXT" else body_end
+    return "".join(parts), (body_start, length if body_end is None else body_end), breaks
+
+
+def _inside(
+    text: str, mentions: list[_Mention], body: tuple[int, int], place: str, notes: Notes
+) -> Iterator[tuple[int, int, str]]:
+    for mention in mentions:
+        if not _agrees(text, mention):
+            notes.add("mentions left out whose characters are not those of the text", place)
+        elif not body[0] <= mention.start < mention.end <= body[1]:
+            notes.add("mentions outside <TEXT> left out", place)
+        else:
+            yield mention.start, mention.end, mention.label
+
+
+def _agrees(text: str, mention: _Mention) -> bool:
+    there = html.unescape(text[mention.start : mention.end])
+    return "".join(there.split()) == "".join(html.unescape(mention.words).split())

@@ -1,0 +1,94 @@
+"""brat standoff: `name.txt` with the text and `name.ann` with its entities.
+
+Only text-bound annotations (`T…`) are entities; relations, events, attributes and remarks are not read. A discontinuous
+entity is read from the start of its first part to the end of its last, and noted. A text without an `.ann` file is left
+out and noted, since nobody has said that it holds no entities.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from spansieve.data.aligning import distinct_names, documents_of_examples, examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import files_in, read_lines, read_text, stem, write_text
+from spansieve.data.notes import Notes
+
+_ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
+
+
+def read_brat(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+    """The sentences of one document (give either file) or of all those below a folder."""
+    notes = notes if notes is not None else Notes()
+    examples: list[Example] = []
+    for standoff, source in _pairs(Path(path), notes):
+        text = read_text(source)
+        examples += examples_of_text(
+            text,
+            _entities(standoff, text, notes),
+            document=stem(source),
+            split_sentences=split_sentences,
+            place=str(standoff),
+            notes=notes,
+        )
+    return examples
+
+
+def write_brat(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+    """A folder with two files per document."""
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, document in distinct_names(documents_of_examples(examples, notes, join_unnamed=True)):
+        lines = []
+        for number, (start, end, label) in enumerate(document.annotations, start=1):
+            words = re.sub(r"\s", " ", document.text[start:end])
+            name_of_label = re.sub(r"\s", "_", label)  # brat ends a label at the first blank
+            lines.append(f"T{number}\t{name_of_label} {start} {end}\t{words}\n")
+        write_text(document.text, folder / f"{name}.txt")
+        write_text("".join(lines), folder / f"{name}.ann")
+
+
+def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
+    if not path.is_dir():
+        base = path.name.removesuffix(".gz")[:-4]
+        yield _existing(path.with_name(base + ".ann")), _existing(path.with_name(base + ".txt"))
+        return
+    annotated = set()
+    for standoff in files_in(path, ".ann"):
+        source = _existing(standoff.with_name(stem(standoff) + ".txt"))
+        annotated.add(source)
+        yield standoff, source
+    for source in files_in(path, ".txt"):
+        notes.add("texts without an .ann file left out", str(source), int(source not in annotated))
+
+
+def _existing(path: Path) -> Path:
+    for candidate in (path, path.with_name(path.name + ".gz")):
+        if candidate.exists():
+            return candidate
+    raise DataError(f"a brat document must have a .txt and an .ann file side by side, got no {path}")
+
+
+def _entities(file: Path, text: str, notes: Notes) -> Iterator[tuple[int, int, str]]:
+    for number, line in read_lines(file):
+        if not line.startswith("T"):
+            continue
+        place = f"{file} line {number}"
+        match = _ENTITY.match(line)
+        if match is None:
+            raise DataError(f"{place}: must be like 'T1<tab>PER 0 5<tab>words', got {line!r}")
+        parts = sorted(tuple(map(int, part.split())) for part in match[2].split(";"))
+        start, end = parts[0][0], max(part[1] for part in parts)
+        if end > len(text):
+            raise DataError(f"{place}: an entity must lie within the {len(text)} characters of its text, got {end}")
+        if len(parts) > 1 and any(after[0] > before[1] + 1 for before, after in zip(parts, parts[1:])):
+            notes.add("discontinuous entities read from their first part to their last", place)
+        elif match[3] is not None and _letters(match[3]) != _letters(text[start:end]):
+            notes.add("entities whose words are not those of the text, read by their characters", place)
+        yield start, end, match[1]
+
+
+def _letters(words: str) -> str:
+    return "".join(words.split())

@@ -1,0 +1,91 @@
+"""spaCy's binary documents (`.spacy`). Needs spaCy, which loads when the first file is read or written.
+
+`doc.ents` are the entities, or a group of `doc.spans`, which may overlap. Sentences are those of the file where it has
+them. Tokens of nothing but blanks are left out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.aligning import examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.flattening import flat
+from spansieve.data.formats.packages import package
+from spansieve.data.formats.prodigy import sentence_text
+from spansieve.data.notes import Notes
+from spansieve.data.tokenizing import Token
+
+SPANS_KEY = "sc"  # spaCy's own name for the group of its span categorizer
+
+
+def read_docbin(
+    path: str | Path, *, spans_key: str | None = None, split_sentences: bool = True, notes: Notes | None = None
+) -> list[Example]:
+    """The sentences of the documents in a file. `spans_key`: a group of `doc.spans` to read in place of `doc.ents`."""
+    spacy = package("spacy", "'spansieve[spacy]'")
+    try:
+        documents = spacy.tokens.DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab)
+        return [e for doc in documents for e in _examples(str(path), doc, spans_key, split_sentences, notes)]
+    except (zlib.error, ValueError, KeyError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} must be a whole file that spaCy's DocBin wrote, got {error}") from error
+
+
+def write_docbin(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+    """One spaCy document per example, its flat entities as `doc.ents`; where some overlap, all of them are in
+    `doc.spans["sc"]` too."""
+    spacy = package("spacy", "'spansieve[spacy]'")
+    notes = notes if notes is not None else Notes()
+    vocabulary = spacy.blank("xx").vocab
+    documents = spacy.tokens.DocBin(attrs=["ORTH", "SPACY", "ENT_IOB", "ENT_TYPE", "SENT_START"], store_user_data=True)
+    for number, example in enumerate(examples, start=1):
+        doc = _doc(spacy, vocabulary, example)
+        kept, dropped = flat(example)
+        doc.ents = [spacy.tokens.Span(doc, *segment) for segment in kept.segments]
+        if dropped:
+            doc.spans[SPANS_KEY] = [spacy.tokens.Span(doc, *segment) for segment in example.segments]
+            notes.add(f"overlapping entities only in spans[{SPANS_KEY!r}]", f"sentence {number}", len(dropped))
+        documents.add(doc)
+    documents.to_disk(path)
+
+
+def _examples(
+    path: str, doc: Any, spans_key: str | None, split_sentences: bool, notes: Notes | None
+) -> Iterator[Example]:
+    if spans_key is not None and spans_key not in doc.spans:
+        known = ", ".join(doc.spans) or "none"
+        raise DataError(f"{path} must have a group of spans named {spans_key!r} in each document, got one with {known}")
+    spans = doc.ents if spans_key is None else doc.spans[spans_key]
+    has_sentences = split_sentences and len(doc) > 1 and doc.has_annotation("SENT_START")
+    tokens = [Token(token.text, token.idx, token.idx + len(token)) for token in doc if token.text.strip()]
+    starts = [sentence.start_char for sentence in doc.sents][1:] if has_sentences else []
+    annotations = [(span.start_char, span.end_char, span.label_) for span in spans]
+    whole = examples_of_text(
+        doc.text,
+        annotations,
+        document=doc.user_data.get("document"),
+        tokens=tokens,
+        breaks=starts,
+        split_sentences=split_sentences,
+        only_breaks=has_sentences,
+        place=path,
+        notes=notes,
+    )
+    yield from whole
+
+
+def _doc(spacy: Any, vocabulary: Any, example: Example) -> Any:
+    text, offsets = sentence_text(example)
+    following = [*(start for start, _ in offsets[1:]), len(text)]
+    # spaCy knows one blank after a token or none; wider gaps become one.
+    spaces = [start > end for (_, end), start in zip(offsets, following)]
+    is_start = [position == 0 for position in range(len(example))]
+    doc = spacy.tokens.Doc(vocabulary, words=list(example.tokens), spaces=spaces, sent_starts=is_start)
+    if example.document is not None:
+        doc.user_data["document"] = example.document
+    return doc

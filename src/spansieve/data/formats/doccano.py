@@ -1,0 +1,51 @@
+"""doccano JSON lines: `text` with `label` or `labels` as `[start, end, label]`, or with `entities` that have
+`start_offset` and `end_offset`; characters, end exclusive. Relations and comments are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.aligning import documents_of_examples, examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import read_records, write_records
+from spansieve.data.formats.jsonl import document_name, entity_span
+from spansieve.data.notes import Notes
+
+
+def read_doccano(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+    """The sentences of an exported file."""
+    examples: list[Example] = []
+    for place, record in read_records(path):
+        text = record.get("text", record.get("data"))
+        if not isinstance(text, str):
+            raise DataError(f"{place}: must have a text, got {', '.join(record)}")
+        examples += examples_of_text(
+            text,
+            [entity_span(place, _renamed(entity)) for entity in _entities(record)],
+            document=document_name(record),
+            split_sentences=split_sentences,
+            place=place,
+            notes=notes,
+        )
+    return examples
+
+
+def write_doccano(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+    """One document per line."""
+    records = []
+    for number, document in enumerate(documents_of_examples(examples, notes), start=1):
+        labels = [list(annotation) for annotation in document.annotations]
+        records.append({"id": document.name or number, "text": document.text, "label": labels})
+    write_records(records, path)
+
+
+def _entities(record: dict[str, Any]) -> list[Any]:
+    return record.get("entities") or record.get("label") or record.get("labels") or []
+
+
+def _renamed(entity: Any) -> Any:
+    if not isinstance(entity, dict):
+        return entity
+    return {"start": entity.get("start_offset"), "end": entity.get("end_offset"), "label": entity.get("label")}

@@ -1,0 +1,155 @@
+"""Hugging Face datasets: a folder that `save_to_disk` wrote, parquet files, or a `datasets.Dataset` in memory.
+
+Needs the datasets package, which loads when the first is read or written. Tags may be class labels or strings; spans
+may be objects with start, end and label, counted in tokens, end exclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.example import DataError, Example
+from spansieve.data.flattening import flat
+from spansieve.data.formats.files import files_of
+from spansieve.data.formats.jsonl import document_name, entity_span
+from spansieve.data.formats.packages import package
+from spansieve.data.notes import Notes
+from spansieve.data.tagging import scheme_of_tags, segments_of_tags, tags_of_segments
+
+TOKEN_COLUMNS = ("tokens", "words", "tokenized_text")
+TAG_COLUMNS = ("ner_tags", "tags", "ner", "labels")
+SPAN_COLUMNS = ("entities", "spans")
+
+
+def read_dataset(
+    source: Any,
+    *,
+    split: str | None = None,
+    tokens: str | None = None,
+    tags: str | None = None,
+    spans: str | None = None,
+    names: Iterable[str] | None = None,
+    scheme: str = "auto",
+    notes: Notes | None = None,
+) -> list[Example]:
+    """The examples of a dataset in memory, a folder or a parquet file.
+
+    `split`: which of a dict of datasets, or of parquet files by the beginning of their names. `tokens`, `tags` and
+    `spans`: names of columns, by default the usual ones. `names`: the tags by number, where a column has bare numbers.
+    """
+    place = str(source) if isinstance(source, (str, Path)) else "dataset"
+    dataset = _loaded(source, split, place)
+    columns = dataset.column_names
+    token_column = _chosen(place, columns, tokens, TOKEN_COLUMNS, "tokens")
+    span_column = spans or (None if tags else next((c for c in SPAN_COLUMNS if c in columns), None))
+    if span_column is not None:
+        _chosen(place, columns, span_column, (), "spans")
+        return [_spans_example(f"{place} row {n}", row, token_column, span_column) for n, row in _rows(dataset)]
+    tag_column = _chosen(place, columns, tags, TAG_COLUMNS, "tags")
+    tag_names = list(names) if names is not None else _tag_names(dataset.features[tag_column])
+    rows = [(f"{place} row {n}", row) for n, row in _rows(dataset)]
+    sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
+    found = scheme_of_tags(sequences) if scheme == "auto" else scheme
+    return [_tags_example(where, row, token_column, seq, found) for (where, row), seq in zip(rows, sequences)]
+
+
+def write_dataset(
+    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", notes: Notes | None = None
+) -> None:
+    """Columns `tokens`, `ner_tags` (class labels) and `doc`: a parquet file where the name ends so, else a folder."""
+    datasets = package("datasets", "datasets")
+    notes = notes if notes is not None else Notes()
+    rows: dict[str, list[Any]] = {"tokens": [], "ner_tags": [], "doc": []}
+    for number, example in enumerate(examples, start=1):
+        place = f"sentence {number}"
+        kept, dropped = flat(example)
+        notes.add("overlapping entities dropped, since tags are flat", place, len(dropped))
+        notes.add("texts, and the characters of tokens in them, not kept", place, int(example.text is not None))
+        rows["tokens"].append(list(example.tokens))
+        rows["ner_tags"].append(tags_of_segments(kept.segments, len(kept), scheme))
+        rows["doc"].append(example.document)
+    names = ["O", *sorted({tag for tags in rows["ner_tags"] for tag in tags} - {"O"})]
+    features = datasets.Features(
+        tokens=datasets.Sequence(datasets.Value("string")),
+        ner_tags=datasets.Sequence(datasets.ClassLabel(names=names)),
+        doc=datasets.Value("string"),
+    )
+    dataset = datasets.Dataset.from_dict(rows, features=features)
+    if str(path).endswith(".parquet"):
+        dataset.to_parquet(str(path))
+    else:
+        dataset.save_to_disk(str(path))
+
+
+def _loaded(source: Any, split: str | None, place: str) -> Any:
+    datasets = package("datasets", "datasets")
+    if isinstance(source, (str, Path)):
+        source = _from_disk(datasets, Path(source), split)
+    if isinstance(source, dict):
+        if split not in source:
+            raise DataError(f"{place} has the splits {', '.join(source)}; split must be one of them, got {split!r}")
+        return source[split]
+    return source
+
+
+def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
+    if path.is_dir() and any((path / name).exists() for name in ("dataset_dict.json", "state.json")):
+        return datasets.load_from_disk(str(path))
+    files = [file for file in files_of(path, ".parquet") if path.is_file() or file.name.startswith(split or "")]
+    found = sorted({file.name.split("-")[0].removesuffix(".parquet") for file in files})
+    if not files or len(found) > 1:
+        every = {file.name.split("-")[0].removesuffix(".parquet") for file in files_of(path, ".parquet")}
+        raise DataError(f"{path} has the splits {', '.join(sorted(every))}; split must be one of them, got {split!r}")
+    parquet = package("pyarrow.parquet", "datasets")
+    try:
+        tables = [parquet.read_table(file) for file in files]
+    except package("pyarrow", "datasets").ArrowInvalid as error:
+        raise DataError(f"{path} must hold whole parquet files, got {error}") from error
+    return datasets.concatenate_datasets([datasets.Dataset(table) for table in tables])
+
+
+def _rows(dataset: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    return enumerate(dataset, start=1)
+
+
+def _chosen(place: str, columns: list[str], wanted: str | None, usual: tuple[str, ...], what: str) -> str:
+    found = next((column for column in ((wanted,) if wanted else usual) if column in columns), None)
+    if found is None:
+        looked_for = repr(wanted) if wanted else " or ".join(usual)
+        raise DataError(f"{place} must have a column of {what}, {looked_for}; it has {', '.join(columns)}")
+    return found
+
+
+def _tag_names(feature: Any) -> list[str] | None:
+    inner = getattr(feature, "feature", feature)
+    return getattr(inner, "names", None)
+
+
+def _named(place: str, tags: list[Any], names: list[str] | None) -> list[str]:
+    if all(isinstance(tag, str) for tag in tags):
+        return tags
+    if names is None:
+        raise DataError(f"{place}: tags must be strings or class labels, got bare numbers; give their names")
+    if not all(0 <= tag < len(names) for tag in tags):
+        raise DataError(f"{place}: tags must lie between 0 and {len(names) - 1}, got {tags}")
+    return [names[tag] for tag in tags]
+
+
+def _tags_example(place: str, row: dict[str, Any], token_column: str, tags: list[str], scheme: str) -> Example:
+    tokens = row[token_column]
+    if len(tokens) != len(tags):
+        raise DataError(f"{place}: tags must be one per token, {len(tokens)}, got {len(tags)}")
+    return Example(tuple(tokens), tuple(segments_of_tags(tags, scheme)), document=document_name(row))
+
+
+def _spans_example(place: str, row: dict[str, Any], token_column: str, span_column: str) -> Example:
+    spans = row[span_column] or []
+    if isinstance(spans, dict):  # older versions store a list of objects as an object of lists
+        spans = [dict(zip(spans, values)) for values in zip(*spans.values())]
+    segments = {entity_span(place, span) for span in spans}
+    try:
+        return Example.of(row[token_column], sorted(segments), document=document_name(row))
+    except ValueError as error:
+        raise DataError(f"{place}: {error}") from error

@@ -1,0 +1,89 @@
+"""Label Studio JSON, as its exports JSON and JSON-MIN have it; characters, end exclusive.
+
+Of several annotations of one task the first that was not cancelled is read and the others are noted; a task without any
+is left out and noted. A region with several labels gives one entity for each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.aligning import documents_of_examples, examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import read_records, write_text
+from spansieve.data.formats.jsonl import entity_span
+from spansieve.data.notes import Notes
+
+
+def read_label_studio(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+    """The sentences of an export."""
+    notes = notes if notes is not None else Notes()
+    examples: list[Example] = []
+    for place, task in read_records(path):
+        results = _results(place, task, notes)
+        if results is None:
+            continue
+        name = task.get("id", task.get("inner_id"))
+        examples += examples_of_text(
+            _text(place, task),
+            [entity_span(place, entity) for entity in _entities(results)],
+            document=None if name is None else str(name),
+            split_sentences=split_sentences,
+            place=place,
+            notes=notes,
+        )
+    return examples
+
+
+def write_label_studio(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+    """Tasks that Label Studio imports, for a labelling interface with `label` and `text` as its names."""
+    tasks = [
+        {"id": number, "data": {"text": document.text}, "annotations": [{"result": _regions(document)}]}
+        for number, document in enumerate(documents_of_examples(examples, notes), start=1)
+    ]
+    write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
+
+
+def _results(place: str, task: dict[str, Any], notes: Notes) -> list[dict[str, Any]] | None:
+    """The regions of a task; None where nobody has annotated it."""
+    annotations = task.get("annotations", task.get("completions"))
+    if annotations is None:
+        return [{"value": value} for value in task.get("label") or []]
+    kept = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
+    if not kept:
+        notes.add("tasks without annotations left out", place)
+        return None
+    notes.add("further annotations of a task left out", place, len(kept) - 1)
+    return kept[0].get("result") or []
+
+
+def _text(place: str, task: dict[str, Any]) -> str:
+    data = task.get("data", task)
+    if isinstance(data.get("text"), str):
+        return data["text"]
+    strings = [value for value in data.values() if isinstance(value, str)]
+    if len(strings) != 1 or "data" not in task:
+        raise DataError(f"{place}: must have one text in its data, got the keys {', '.join(data)}")
+    return strings[0]
+
+
+def _entities(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for result in results:
+        value = result.get("value") or {}
+        for label in value.get("labels") or []:
+            yield {"start": value.get("start"), "end": value.get("end"), "label": label}
+
+
+def _regions(document: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "from_name": "label",
+            "to_name": "text",
+            "type": "labels",
+            "value": {"start": start, "end": end, "text": document.text[start:end], "labels": [label]},
+        }
+        for start, end, label in document.annotations
+    ]

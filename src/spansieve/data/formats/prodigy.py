@@ -1,0 +1,95 @@
+"""Prodigy JSON lines: `text`, its `tokens`, and `spans` in characters; one task is one example.
+
+Tasks that were rejected or ignored are left out and noted. The file's own tokens are kept, but for those of nothing but
+blanks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.aligning import examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import read_records, write_records
+from spansieve.data.formats.jsonl import document_name, entity_span
+from spansieve.data.notes import Notes
+from spansieve.data.tokenizing import Token
+
+
+def read_prodigy(path: str | Path, *, split_sentences: bool = False, notes: Notes | None = None) -> list[Example]:
+    """The accepted tasks of a file that `prodigy db-out` wrote."""
+    notes = notes if notes is not None else Notes()
+    examples: list[Example] = []
+    for place, record in read_records(path):
+        if record.get("answer", "accept") != "accept":
+            notes.add(f"tasks with the answer {record['answer']} left out", place)
+            continue
+        text = record.get("text")
+        if not isinstance(text, str):
+            raise DataError(f"{place}: must have a text, got {', '.join(record)}")
+        examples += examples_of_text(
+            text,
+            [entity_span(place, span) for span in record.get("spans") or []],
+            document=document_name(record.get("meta") or {}),
+            tokens=_tokens(place, text, record.get("tokens")),
+            split_sentences=split_sentences,
+            place=place,
+            notes=notes,
+        )
+    return examples
+
+
+def write_prodigy(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+    """One accepted task per example."""
+    write_records(map(_task, examples), path)
+
+
+def _tokens(place: str, text: str, tokens: list[dict[str, Any]] | None) -> list[Token] | None:
+    if tokens is None:
+        return None
+    result = []
+    for token in tokens:
+        try:
+            found = Token(token["text"], token["start"], token["end"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{place}: a token must have text, start and end, got {token!r}") from error
+        if text[found.start : found.end] != found.text:
+            raise DataError(f"{place}: token {found.text!r} must stand at {found.start} to {found.end} of the text")
+        if found.text.strip():
+            result.append(found)
+    return result
+
+
+def _task(example: Example) -> dict[str, Any]:
+    text, offsets = sentence_text(example)
+    ends = [*(start for start, _ in offsets[1:]), -1]
+    tokens = [
+        {"text": token, "start": start, "end": end, "id": number, "ws": following > end}
+        for number, (token, (start, end), following) in enumerate(zip(example.tokens, offsets, ends))
+    ]
+    spans = [
+        {
+            "start": offsets[segment.start][0],
+            "end": offsets[segment.end - 1][1],
+            "token_start": segment.start,
+            "token_end": segment.end - 1,  # inclusive, in this format
+            "label": segment.label,
+        }
+        for segment in example.segments
+    ]
+    task = {"text": text, "tokens": tokens, "spans": spans, "answer": "accept"}
+    return {**task, "meta": {"doc": example.document}} if example.document is not None else task
+
+
+def sentence_text(example: Example) -> tuple[str, list[tuple[int, int]]]:
+    """The example's part of its text, or its tokens joined by blanks, and the characters of each token in it."""
+    if example.text is not None and example.offsets:
+        first, last = example.offsets[0][0], example.offsets[-1][1]
+        return example.text[first:last], [(start - first, end - first) for start, end in example.offsets]
+    offsets, position = [], 0
+    for token in example.tokens:
+        offsets.append((position, position + len(token)))
+        position += len(token) + 1
+    return " ".join(example.tokens), offsets

@@ -1,0 +1,97 @@
+"""Which format a file or folder is in, by its name and its first lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.example import DataError
+from spansieve.data.formats.files import read_text
+
+_FOLDER_MARKS = (
+    ("hugging-face", ("dataset_dict.json", "state.json", "*.parquet")),
+    ("ace", ("*.apf.xml", "*.apf.xml.gz")),
+    ("brat", ("*.ann", "*.ann.gz")),
+    ("ontonotes", ("*gold_conll", "*gold_conll.gz")),
+)
+_SUFFIXES = (
+    (("gold_conll",), "ontonotes"),
+    ((".apf.xml", ".sgm"), "ace"),
+    ((".ann",), "brat"),
+    ((".spacy",), "spacy"),
+    ((".parquet",), "hugging-face"),
+)
+_TEXT_MARKS = (
+    ("webanno", re.compile(r"#FORMAT=WebAnno TSV")),
+    ("ontonotes", re.compile(r"#begin document \(")),
+    ("pubtator", re.compile(r"[^|\s]+\|[ta]\|")),
+    ("iob-lines", re.compile(r"(?:[^|\s]+\|\S+[ \t]+)*[^|\s]+\|(?:\S*\|)?(?:O|[BIESLU]-\S+)[ \t]*$")),
+)
+
+
+def format_of(path: Path) -> str:
+    """The name of the format that a file or folder looks like."""
+    if path.is_dir():
+        return _format_of_folder(path)
+    name = path.name.removesuffix(".gz")
+    for suffixes, format in _SUFFIXES:
+        if name.endswith(suffixes):
+            return format
+    if name.endswith(".txt") and any(path.with_name(name[:-4] + end).exists() for end in (".ann", ".ann.gz")):
+        return "brat"
+    text = read_text(path)
+    opening = text[:200_000].lstrip()
+    if opening.startswith(("{", "[")) and (name.endswith((".json", ".jsonl", ".ndjson")) or _is_json(opening)):
+        return _format_of_record(path, text)
+    first = opening.split("\n", 1)[0]
+    return next((format for format, mark in _TEXT_MARKS if mark.match(first)), "conll")
+
+
+def _format_of_folder(folder: Path) -> str:
+    for format, marks in _FOLDER_MARKS:
+        if any(next(folder.rglob(mark), None) for mark in marks):
+            return format
+    raise DataError(
+        f"{folder} must hold brat, ACE, OntoNotes or Hugging Face files to be read as a whole; "
+        "give the files one by one otherwise"
+    )
+
+
+def _is_json(opening: str) -> bool:
+    """True when the first value, or its beginning, can be JSON: a token may be `[` or `{` too."""
+    return re.match(r'\[\s*[\[{]|\{\s*"', opening) is not None
+
+
+def _format_of_record(path: Path, text: str) -> str:
+    record = _first_record(path, text)
+    if "paragraphs" in record:
+        return "spacy-json"
+    labels = record.get("label", record.get("labels"))
+    has_regions = isinstance(labels, list) and any(isinstance(label, dict) for label in labels)
+    if "annotations" in record or "completions" in record or has_regions or "annotation_id" in record:
+        return "label-studio"
+    tokens, entities = record.get("tokens"), record.get("entities")
+    if "_task_hash" in record or "answer" in record or _has_objects(tokens):
+        return "prodigy"
+    is_offset = _has_objects(entities) and isinstance(entities, list) and "start_offset" in entities[0]
+    if "text" in record and "tokens" not in record and (isinstance(labels, list) or is_offset):
+        return "doccano"
+    return "jsonl"
+
+
+def _has_objects(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and isinstance(values[0], dict)
+
+
+def _first_record(path: Path, text: str) -> dict[str, Any]:
+    """The first object of JSON lines or of a JSON list; an empty one where that is broken, which the reader reports."""
+    text = text.lstrip()
+    try:
+        value = json.loads(text) if text.startswith("[") else json.loads(text.split("\n", 1)[0])
+    except json.JSONDecodeError:
+        return {}
+    if isinstance(value, list):
+        value = value[0] if value else {}
+    return value if isinstance(value, dict) else {}

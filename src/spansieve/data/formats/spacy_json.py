@@ -1,0 +1,63 @@
+"""spaCy's JSON training format of version 2: documents, paragraphs, sentences, tokens with BILOU tags.
+
+Tokens whose tag is `-` (not annotated) are read as null and noted; tokens of nothing but blanks are left out. Where a
+paragraph has its `raw` text, the tokens' characters in it are kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import read_json
+from spansieve.data.notes import Notes
+from spansieve.data.tagging import segments_of_tags
+
+
+def read_spacy_json(path: str | Path, *, notes: Notes | None = None) -> list[Example]:
+    """The sentences of a file that `spacy convert` of version 2 wrote."""
+    notes = notes if notes is not None else Notes()
+    examples: list[Example] = []
+    for number, document in enumerate(read_json(path), start=1):
+        place = f"{path} document {number}"
+        name = str(document["id"]) if "id" in document else None
+        for paragraph in document.get("paragraphs", []):
+            position: int | None = 0
+            for sentence in paragraph.get("sentences", []):
+                example, position = _example(place, sentence, name, paragraph.get("raw"), position, notes)
+                examples += [example] if example.tokens else []
+    return examples
+
+
+def _example(
+    place: str, sentence: dict[str, Any], name: str | None, raw: str | None, position: int | None, notes: Notes
+) -> tuple[Example, int | None]:
+    """The sentence, and where in the raw text the next one may begin: None once a token was not found there."""
+    try:
+        pairs = [(token["orth"], token.get("ner", "-")) for token in sentence["tokens"]]
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{place}: a sentence must have tokens, each with its orth, got {sentence!r:.80}") from error
+    pairs = [(token, tag) for token, tag in pairs if token.strip()]
+    notes.add("tokens that were not annotated read as null", place, sum(tag == "-" for _, tag in pairs))
+    tokens = tuple(token for token, _ in pairs)
+    try:
+        segments = tuple(segments_of_tags([tag for _, tag in pairs], "BILOU"))
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from error
+    offsets = None if raw is None or position is None else _offsets(raw, tokens, position)
+    if offsets is None:
+        return Example(tokens, segments, document=name), None
+    example = Example(tokens, segments, text=raw, offsets=offsets, document=name)
+    return example, offsets[-1][1] if offsets else position
+
+
+def _offsets(raw: str, tokens: tuple[str, ...], position: int) -> tuple[tuple[int, int], ...] | None:
+    offsets = []
+    for token in tokens:
+        start = raw.find(token, position)
+        if start < 0:
+            return None
+        position = start + len(token)
+        offsets.append((start, position))
+    return tuple(offsets)

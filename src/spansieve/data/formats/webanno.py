@@ -1,0 +1,159 @@
+"""WebAnno TSV 3, which INCEpTION writes too: one layer of spans, read by its name.
+
+By default the layer whose name holds `NamedEntity`, else the first layer of spans, with its first feature as the label.
+An annotation that goes on into the next sentence is read as one entity in each, and noted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spansieve.data.aligning import examples_of_text
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats.files import read_lines, stem
+from spansieve.data.notes import Notes
+from spansieve.data.tagging import UNNAMED
+from spansieve.data.tokenizing import Token
+
+_VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?$", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)")
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+@dataclass
+class _Sentence:
+    """`rows`: place, token id, start and end in the file's units, words, value of the label's column."""
+
+    text: str = ""
+    rows: list[tuple[str, str, int, int, str, str]] = field(default_factory=list)
+
+
+def read_webanno(
+    path: str | Path, *, layer: str | None = None, feature: str | None = None, notes: Notes | None = None
+) -> list[Example]:
+    """The sentences of a file. `layer` and `feature`: part of the names in its `#T_SP=` header."""
+    notes = notes if notes is not None else Notes()
+    examples: list[Example] = []
+    seen: set[str] = set()
+    for sentence in _sentences(path, layer, feature):
+        tokens = _located(sentence)
+        annotations, numbered = _annotations(sentence, tokens)
+        place = sentence.rows[0][0]
+        notes.add("entities over the end of a sentence read as one in each", place, len(numbered & seen))
+        seen |= numbered
+        examples += examples_of_text(
+            sentence.text,
+            annotations,
+            document=stem(path),
+            tokens=list(tokens.values()),
+            split_sentences=False,
+            place=place,
+            notes=notes,
+        )
+    return examples
+
+
+def _sentences(path: str | Path, layer: str | None, feature: str | None) -> Iterator[_Sentence]:
+    column: int | None = None
+    header: list[str] = []
+    sentence = _Sentence()
+    for number, line in [*read_lines(path), (0, "")]:
+        place = f"{path} line {number}"
+        if re.match(r"#T_\w\w=", line):
+            header.append(line)
+        elif line.startswith("#Text="):
+            text = _ESCAPED.sub(_unescape, line[len("#Text=") :])
+            # A sentence of several lines has several of these.
+            sentence.text = f"{sentence.text}\n{text}" if sentence.text else text
+        elif re.match(r"\d+-\d", line):
+            column = _column(path, header, layer, feature) if column is None else column
+            sentence.rows.append(_row(place, line.split("\t"), column))
+        elif not line.strip() and sentence.rows:
+            yield sentence
+            sentence = _Sentence()
+
+
+def _row(place: str, fields: list[str], column: int) -> tuple[str, str, int, int, str, str]:
+    if len(fields) <= column:
+        raise DataError(f"{place}: must have at least {column + 1} columns, got {len(fields)}")
+    try:
+        start, end = (int(number) for number in fields[1].split("-"))
+    except ValueError as error:
+        raise DataError(f"{place}: must have characters like 0-9 in its second column, got {fields[1]!r}") from error
+    return place, fields[0], start, end, _ESCAPED.sub(_unescape, fields[2]), fields[column]
+
+
+def _column(path: str | Path, header: list[str], layer: str | None, feature: str | None) -> int:
+    """Where the label of the wanted layer stands."""
+    position, found = 3, []
+    for line in header:
+        kind, _, names = line[1:].partition("=")
+        name, *features = names.split("|")
+        features = features or ["*"]
+        if kind == "T_SP":
+            found += [(name, feature_name, position + n) for n, feature_name in enumerate(features)]
+        position += len(features)
+    wanted = [entry for entry in found if (layer or "NamedEntity") in entry[0]]
+    wanted = wanted if wanted or layer else found
+    wanted = [entry for entry in wanted if feature is None or feature in entry[1]]
+    if not wanted:
+        known = ", ".join(f"{name}|{feature_name}" for name, feature_name, _ in found) or "none"
+        raise DataError(f"{path} must have a layer of spans named like {layer}|{feature}, it has {known}")
+    return wanted[0][2]
+
+
+def _located(sentence: _Sentence) -> dict[str, Token]:
+    """The tokens by their ids, with their characters in the sentence's text.
+
+    The file's own offsets count UTF-16 units of the whole document, so the words are looked for instead.
+    """
+    tokens, position = {}, 0
+    for place, name, _, _, words, _ in sentence.rows:
+        if "." in name:
+            continue
+        start = sentence.text.find(words, position)
+        if start < 0:
+            raise DataError(f"{place}: token {words!r} must stand in its sentence's #Text, got {sentence.text!r}")
+        position = start + len(words)
+        tokens[name] = Token(words, start, position)
+    return tokens
+
+
+def _annotations(sentence: _Sentence, tokens: dict[str, Token]) -> tuple[list[tuple[int, int, str]], set[str]]:
+    """Entities in characters of the sentence, and the numbers of those that have one."""
+    first_units = {name: start for _, name, start, _, _, _ in sentence.rows if "." not in name}
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    for place, name, start, _, words, value in sentence.rows:
+        token = tokens.get(name.partition(".")[0])
+        if token is None:
+            raise DataError(f"{place}: part {name} must come after its token")
+        first, last = token.start, token.end
+        if "." in name:
+            first = token.start + _characters(token.text, start - first_units[name.partition(".")[0]])
+            last = first + len(words)
+        for label, number in _values(value):
+            key = (label, number or name)
+            before = spans.get(key, (first, last))
+            spans[key] = (min(before[0], first), max(before[1], last))
+    entities = [(start, end, label) for (label, _), (start, end) in spans.items()]
+    return entities, {number for _, number in spans if number.isdigit()}
+
+
+def _values(value: str) -> Iterator[tuple[str, str]]:
+    """Label and number, "" for none, of each annotation in a cell such as `PER[1]|LOC`."""
+    for part in _BAR.split(value):
+        match = _VALUE.match(part)
+        if match and part not in ("_", ""):
+            label = _ESCAPED.sub(_unescape, match[1])
+            yield (UNNAMED if label == "*" else label), match[2] or ""
+
+
+def _characters(text: str, units: int) -> int:
+    return len(text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", errors="ignore"))
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(match[1], match[1])

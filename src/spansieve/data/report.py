@@ -1,0 +1,146 @@
+"""What is in a corpus, split by split: the numbers to look at before training on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
+from typing import Any
+
+from spansieve.data.example import Example
+from spansieve.data.flattening import flat
+from spansieve.segments import NamedSegment
+
+QUANTILES = {"least": 0.0, "median": 0.5, "90 %": 0.9, "99 %": 0.99, "most": 1.0}
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """One split. A pair of segments overlaps when they share a token; it is nested when one holds the other."""
+
+    sentences: int
+    tokens: int
+    entities: int
+    labels: dict[str, int]  # the most frequent first
+    widths: dict[int, int]  # how many entities have each width
+    lengths: dict[str, int]  # the quantiles of the sentences' lengths
+    empty_sentences: int  # without tokens
+    one_token_sentences: int
+    sentences_without_entities: int
+    overlapping_pairs: int
+    nested_pairs: int
+    lost_when_flat: int  # the entities that `flat` drops
+    repeated_sentences: int  # those seen before in the split
+    lost_to_max_width: dict[str, int] = field(default_factory=dict)  # by label, where a max_width was given
+    notes: dict[str, int] = field(default_factory=dict)  # what its reader noted
+
+    def width_covering(self, share: float) -> int:
+        """The least width that this share of the entities does not exceed."""
+        seen = 0
+        for width in sorted(self.widths):
+            seen += self.widths[width]
+            if seen >= share * self.entities:
+                return width
+        return 0
+
+
+@dataclass(frozen=True)
+class SharedSentences:
+    """`count` sentences of the split `second` are in the split `first` too, token for token."""
+
+    first: str
+    second: str
+    count: int
+
+
+@dataclass(frozen=True)
+class DataReport:
+    splits: dict[str, SplitReport]
+    shared_sentences: list[SharedSentences]  # of each two splits that have some
+    labels_not_in_first: dict[str, list[str]]  # by split: a model trained on the first split cannot know them
+    max_width: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def report_of(
+    splits: Mapping[str, Sequence[Example]],
+    max_width: int | None = None,
+    notes: Mapping[str, Mapping[str, int]] | None = None,
+) -> DataReport:
+    """A report of one or more splits, the training split first.
+
+    `max_width`: also count the entities that are wider. `notes`: by split, what its reader noted.
+    """
+    if max_width is not None and max_width < 1:
+        raise ValueError(f"max_width must be at least 1, got {max_width}")
+    reports = {
+        name: _split_report(examples, max_width, dict((notes or {}).get(name, {}))) for name, examples in splits.items()
+    }
+    return DataReport(reports, _shared_sentences(splits), _unknown_labels(reports), max_width)
+
+
+def _split_report(examples: Sequence[Example], max_width: int | None, notes: dict[str, int]) -> SplitReport:
+    segments = [segment for example in examples for segment in example.segments]
+    pairs = [pair for example in examples if example.has_overlaps() for pair in overlapping_pairs(example)]
+    wide = [segment.label for segment in segments if max_width is not None and segment.width > max_width]
+    return SplitReport(
+        sentences=len(examples),
+        tokens=sum(map(len, examples)),
+        entities=len(segments),
+        labels=dict(Counter(segment.label for segment in segments).most_common()),
+        widths=dict(sorted(Counter(segment.width for segment in segments).items())),
+        lengths=_quantiles([len(example) for example in examples]),
+        empty_sentences=sum(len(example) == 0 for example in examples),
+        one_token_sentences=sum(len(example) == 1 for example in examples),
+        sentences_without_entities=sum(not example.segments for example in examples),
+        overlapping_pairs=len(pairs),
+        nested_pairs=sum(_is_nested(*pair) for pair in pairs),
+        lost_when_flat=sum(len(flat(example)[1]) for example in examples),
+        repeated_sentences=len(examples) - len({example.tokens for example in examples}),
+        lost_to_max_width=dict(Counter(wide).most_common()),
+        notes=notes,
+    )
+
+
+def overlapping_pairs(example: Example) -> list[tuple[NamedSegment, NamedSegment]]:
+    """The pairs of gold segments that share a token."""
+    pairs = []
+    for number, segment in enumerate(example.segments):
+        for other in example.segments[number + 1 :]:
+            if other.start >= segment.end:  # they are sorted by their starts
+                break
+            pairs.append((segment, other))
+    return pairs
+
+
+def _is_nested(first: NamedSegment, second: NamedSegment) -> bool:
+    return second.end <= first.end or second.start == first.start
+
+
+def _quantiles(lengths: list[int]) -> dict[str, int]:
+    if not lengths:
+        return dict.fromkeys(QUANTILES, 0)
+    lengths = sorted(lengths)
+    return {name: lengths[round(share * (len(lengths) - 1))] for name, share in QUANTILES.items()}
+
+
+def _shared_sentences(splits: Mapping[str, Sequence[Example]]) -> list[SharedSentences]:
+    seen = {name: {example.tokens for example in examples} for name, examples in splits.items()}
+    return [
+        SharedSentences(first, second, count)
+        for first, second in combinations(splits, 2)
+        if (count := sum(example.tokens in seen[first] for example in splits[second]))
+    ]
+
+
+def _unknown_labels(reports: Mapping[str, SplitReport]) -> dict[str, list[str]]:
+    first, *others = reports or [""]
+    return {
+        name: unknown
+        for name in others
+        if (unknown := sorted(reports[name].labels.keys() - reports[first].labels.keys()))
+    }
