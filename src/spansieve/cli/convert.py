@@ -51,7 +51,8 @@ def convert(
     target.parent.mkdir(parents=True, exist_ok=True)
     write_examples(examples, target, written, writing, **({"scheme": scheme} if scheme else {}))
     sentences, entities = len(examples), sum(len(example.segments) for example in examples)
-    console.print(f"{sentences:,} sentences with {entities:,} entities, {read} to {written}: {target}", highlight=False, soft_wrap=True)
+    done = f"{sentences:,} sentences with {entities:,} entities, {read} to {written}: {target}"
+    console.print(done, markup=False, highlight=False, soft_wrap=True)
     for name, notes in (("reading", reading), ("writing", writing)):
         if notes:
             console.print(f"[bold]Noted while {name}[/bold]")

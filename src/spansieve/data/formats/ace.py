@@ -1,6 +1,7 @@
 """ACE 2005: pairs of `.sgm` (the text, with markup) and `.apf.xml` (its entities), in any language.
 
-Offsets count the characters of the `.sgm` without its tags. What stands outside `<TEXT>` is not annotated and not read.
+Offsets count the characters of the `.sgm` without its tags; escapes such as `&amp;` become their characters after
+that, so that the examples' offsets differ from the file's behind one. What stands outside `<TEXT>` is not read.
 Entity mentions are read, by their heads (the default, nearly flat) or their full extents (nested); values, times,
 relations and events are not. Nested mentions are kept; `spansieve.data.flattening` says which a flat model gets.
 Of the copies that a release holds of one document, `timex2norm` is taken before `adj` and that before any other.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import html
 import re
 import xml.etree.ElementTree as ElementTree
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +25,16 @@ from spansieve.data.tokenizing import tokens_of_text
 
 SUFFIX = ".apf.xml"
 _TAG = re.compile(r"<[^<>]+>")
+_ESCAPE = re.compile(r"&#?\w+;")
 _COPIES = ("timex2norm", "adj")
+
+
+class _Reading(NamedTuple):
+    """Text without tags, the span of what `<TEXT>` holds, and where tags stood."""
+
+    text: str
+    body: tuple[int, int]
+    breaks: list[int]
 
 
 class _Mention(NamedTuple):
@@ -52,8 +63,9 @@ def read_ace(
     examples: list[Example] = []
     for annotation, source in _pairs(Path(path), notes):
         found = list(_mentions(annotation, spans, kinds))
-        text, body, breaks = _best_text(read_text(source), found)
-        kept = list(_inside(text, found, body, str(annotation), notes))
+        reading = _best_reading(read_text(source), found)
+        kept = list(_inside(reading, found, str(annotation), notes))
+        text, body, breaks, kept = _unescaped(reading, kept)
         cuts = [border for start, end, _ in kept for border in (start, end)]
         tokens = [token for token in tokens_of_text(text, [*cuts, *breaks]) if body[0] <= token.start < body[1]]
         examples += examples_of_text(
@@ -113,15 +125,15 @@ def _mentions(file: Path, spans: str, kinds: set[str]) -> Iterator[_Mention]:
             yield _Mention(start, last + 1, label, characters.text or "")
 
 
-def _best_text(source: str, mentions: list[_Mention]) -> tuple[str, tuple[int, int], list[int]]:
-    """Text without tags, the span of its body, and where tags stood. Releases differ in whether `&amp;` and CRLF count
-    as one character or as they are written, so the reading that agrees with the most mentions is taken."""
+def _best_reading(source: str, mentions: list[_Mention]) -> _Reading:
+    """Releases differ in whether `&amp;` and CRLF count as one character or as they are written, so the reading that
+    agrees with the most mentions is taken."""
     lines = source.replace("\r\n", "\n")
     readings = [_without_tags(raw, unescape) for raw in dict.fromkeys((lines, source)) for unescape in (False, True)]
-    return max(readings, key=lambda reading: sum(_agrees(reading[0], mention) for mention in mentions))
+    return max(readings, key=lambda reading: sum(_agrees(reading.text, mention) for mention in mentions))
 
 
-def _without_tags(source: str, unescape: bool) -> tuple[str, tuple[int, int], list[int]]:
+def _without_tags(source: str, unescape: bool) -> _Reading:
     parts, breaks, length, position = [], [], 0, 0
     body_start, body_end = 0, None
     for tag in [*_TAG.finditer(source), None]:
@@ -135,19 +147,37 @@ def _without_tags(source: str, unescape: bool) -> tuple[str, tuple[int, int], li
         name = tag.group().strip("<>").split()[0].upper()
         body_start = length if name == "TEXT" else body_start
         body_end = length if name == "/TEXT" else body_end
-    return "".join(parts), (body_start, length if body_end is None else body_end), breaks
+    return _Reading("".join(parts), (body_start, length if body_end is None else body_end), breaks)
 
 
-def _inside(
-    text: str, mentions: list[_Mention], body: tuple[int, int], place: str, notes: Notes
-) -> Iterator[tuple[int, int, str]]:
+def _inside(reading: _Reading, mentions: list[_Mention], place: str, notes: Notes) -> Iterator[tuple[int, int, str]]:
     for mention in mentions:
-        if not _agrees(text, mention):
+        if not _agrees(reading.text, mention):
             notes.add("mentions left out whose characters are not those of the text", place)
-        elif not body[0] <= mention.start < mention.end <= body[1]:
+        elif not reading.body[0] <= mention.start < mention.end <= reading.body[1]:
             notes.add("mentions outside <TEXT> left out", place)
         else:
             yield mention.start, mention.end, mention.label
+
+
+def _unescaped(
+    reading: _Reading, annotations: list[tuple[int, int, str]]
+) -> tuple[str, tuple[int, int], list[int], list[tuple[int, int, str]]]:
+    """The reading with its escapes replaced, and all positions moved along."""
+    pieces, ends, removed, position = [], [0], [0], 0
+    for escape in _ESCAPE.finditer(reading.text):
+        character = html.unescape(escape.group())
+        pieces += [reading.text[position : escape.start()], character]
+        position = escape.end()
+        ends.append(position)
+        removed.append(removed[-1] + len(escape.group()) - len(character))
+
+    def moved(place: int) -> int:
+        return place - removed[bisect_right(ends, place) - 1]
+
+    text = "".join([*pieces, reading.text[position:]])
+    kept = [(moved(start), moved(end), label) for start, end, label in annotations]
+    return text, (moved(reading.body[0]), moved(reading.body[1])), [moved(place) for place in reading.breaks], kept
 
 
 def _agrees(text: str, mention: _Mention) -> bool:

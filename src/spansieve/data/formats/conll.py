@@ -56,7 +56,8 @@ def read_conll(
     token = _column(token_column, names, path, _token_column(sentences, names))
     wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
     tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
-    sentences = [kept for sentence in sentences if (kept := _without_comments(sentence, sentences, tags)).rows]
+    width = len(_token_rows(sentences)[0])
+    sentences = [kept for sentence in sentences if (kept := _without_comments(sentence, width, tags)).rows]
     for sentence in sentences:
         _check_rows(path, sentence, token, tags)
     layers = [[[row[tag] for _, row in sentence.rows] for sentence in sentences] for tag in tags]
@@ -97,8 +98,8 @@ def write_conll(
 
 def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_Sentence]:
     lines = list(lines)
-    tokens = [line for _, line in lines if line.strip() and line[0] != "#" and not line.startswith(_DOCSTART)]
-    is_tabbed = bool(tokens) and all("\t" in line for line in tokens)
+    tokens = [line for _, line in lines if line.strip() and not line.startswith(("#", _DOCSTART))]
+    is_tabbed = all("\t" in line for line in tokens)
     document, count = None, 0
     sentence = _Sentence(None)
     for number, line in lines:
@@ -112,29 +113,33 @@ def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_
         elif not line.strip():
             yield sentence
             sentence = _Sentence(document)
-        elif not _HEADER.match(line):
+        elif not (_HEADER.match(line) or (is_tabbed and line[0] == "#" and "\t" not in line)):
             fields = line.split("\t") if is_tabbed else re.split(r"[ \t]+", line.strip(" \t"))
             sentence.rows.append((number, fields))
     yield sentence
 
 
+def _token_rows(sentences: list[_Sentence]) -> list[list[str]]:
+    """The rows that are no comments for certain; all of them where none is."""
+    rows = [row for sentence in sentences for _, row in sentence.rows]
+    return [row for row in rows if not row[0].startswith("#")] or rows
+
+
 def _token_column(sentences: list[_Sentence], names: list[str] | None) -> int:
     if names:
         return names.index("FORM") if "FORM" in names else 0
-    numbered = (
-        [row[0] for _, row in sentence.rows if not row[0].startswith("#")] for sentence in sentences if sentence.rows
-    )
+    numbered = [[row[0] for _, row in sentence.rows if not row[0].startswith("#")] for sentence in sentences]
     is_counted = all(column == [str(n) for n in range(1, len(column) + 1)] for column in numbered)
-    has_third = all(len(row) > 2 for sentence in sentences for _, row in sentence.rows if not row[0].startswith("#"))
-    return 1 if is_counted and has_third else 0
+    # Two columns of which the first counts are a text of numbers, not numbers and a text.
+    return 1 if is_counted and all(len(row) > 2 for row in _token_rows(sentences)) else 0
 
 
 def _tag_column(sentences: list[_Sentence], names: list[str] | None) -> int:
     if names:
         named = [position for position, name in enumerate(names) if "NER" in name.upper()]
         return named[0] if named else len(names) - 1
-    rows = [row for sentence in sentences for _, row in sentence.rows if not row[0].startswith("#")]
-    width = min((len(row) for row in rows), default=1)
+    rows = _token_rows(sentences)
+    width = min(len(row) for row in rows)
     for column in range(width - 1, 0, -1):
         if any(row[column] == "O" for row in rows):
             return column - width
@@ -152,10 +157,7 @@ def _column(column: Column | None, names: list[str] | None, path: str | Path, ot
     return int(column)
 
 
-def _without_comments(sentence: _Sentence, sentences: list[_Sentence], tags: Sequence[int]) -> _Sentence:
-    if not any(row[0].startswith("#") for _, row in sentence.rows):
-        return sentence
-    width = next((len(row) for s in sentences for _, row in s.rows if not row[0].startswith("#")), 0)
+def _without_comments(sentence: _Sentence, width: int, tags: Sequence[int]) -> _Sentence:
     kept = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
     return _Sentence(sentence.document, kept)
 

@@ -27,7 +27,7 @@ _TEXT_MARKS = (
     ("webanno", re.compile(r"#FORMAT=WebAnno TSV")),
     ("ontonotes", re.compile(r"#begin document \(")),
     ("pubtator", re.compile(r"[^|\s]+\|[ta]\|")),
-    ("iob-lines", re.compile(r"(?:[^|\s]+\|\S+[ \t]+)*[^|\s]+\|(?:\S*\|)?(?:O|[BIESLU]-\S+)[ \t]*$")),
+    ("iob-lines", re.compile(r"(?:[^\s][^|\s]*\|\S+[ \t]+)*[^\s][^|\s]*\|(?:\S*\|)?(?:O|[BIESLU]-\S+)[ \t]*$")),
 )
 
 
