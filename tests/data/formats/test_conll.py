@@ -25,6 +25,7 @@ def read(tmp_path, text, **options):
         "Ada\tB-PER\nLovelace\tI-PER\nmet\tO\nBob\tB-PER",
         "Ada NNP I-NP I-PER\nLovelace NNP I-NP I-PER\nmet VBD I-VP O\nBob NNP I-NP I-PER\n\n",
         "Ada  B-PER\n  Lovelace   E-PER\nmet O\nBob S-PER\n",
+        "Ada\tB-PER \nLovelace\tI-PER\nmet\tO \nBob\tB-PER\n",
         "Ada B-PER\nLovelace L-PER\nmet O\nBob U-PER\n",
         "Ada PER\nLovelace PER\nmet O\nBob PER\n",
         "1 Ada B-PER\n2 Lovelace I-PER\n3 met O\n4 Bob B-PER\n",
@@ -99,7 +100,10 @@ def test_a_missing_column_is_told_with_its_line(tmp_path):
 
 def test_ill_formed_tags_are_read_leniently_and_strictly_refused(tmp_path):
     text = "came O\n\na B-PER\nb I-ORG\n"
-    assert read(tmp_path, text)[1].segments == ((0, 1, "PER"), (1, 2, "ORG"))
+    notes = Notes()
+    assert read(tmp_path, text, notes=notes)[1].segments == ((0, 1, "PER"), (1, 2, "ORG"))
+    assert str(notes).startswith("1 × sentences whose tags are not well-formed BIO, read as conlleval does (")
+    assert "file.conll line 3" in str(notes)
     with pytest.raises(DataError, match=r"file\.conll line 3, the sentence that begins there: tag 2 breaks BIO"):
         read(tmp_path, text, scheme="BIO", strict=True)
     with pytest.raises(DataError, match=r"file\.conll: tags must all have a prefix or none"):

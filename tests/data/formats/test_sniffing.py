@@ -35,6 +35,12 @@ def test_a_file(tmp_path, name, content, format):
     assert format_of(tmp_path / name) == format
 
 
+def test_a_first_record_wider_than_the_opening(tmp_path, monkeypatch):
+    monkeypatch.setattr("spansieve.data.formats.sniffing.OPENING", 20)
+    (tmp_path / "a.json").write_text('[{"id": 1, "padding": "long enough", "paragraphs": []}]')
+    assert format_of(tmp_path / "a.json") == "spacy-json"
+
+
 def test_a_text_with_its_standoff(tmp_path):
     (tmp_path / "a.txt").write_text("Ada B-PER\n")
     assert format_of(tmp_path / "a.txt") == "conll"

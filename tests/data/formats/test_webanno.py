@@ -50,6 +50,13 @@ def test_the_layer_of_named_entities_is_read(tmp_path):
     assert notes.counts["entities over the end of a sentence read as one in each"] == 1
 
 
+def test_a_folder(tmp_path):
+    write(tmp_path)
+    (tmp_path / "notes.txt").write_text("x")
+    assert format_of(tmp_path) == "webanno"
+    assert len(read_examples(tmp_path)) == 2
+
+
 def test_another_layer(tmp_path):
     first, _ = read_examples(write(tmp_path), layer="Topic")
     assert first.segments == ((1, 2, "money"),)

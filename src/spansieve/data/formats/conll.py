@@ -17,7 +17,7 @@ from spansieve.data.example import DataError, Example
 from spansieve.data.flattening import flat
 from spansieve.data.formats.files import read_lines, write_text
 from spansieve.data.notes import Notes
-from spansieve.data.tagging import NULL_TAGS, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
+from spansieve.data.tagging import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
 
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
 
@@ -60,8 +60,10 @@ def read_conll(
     sentences = [kept for sentence in sentences if (kept := _without_comments(sentence, width, tags)).rows]
     for sentence in sentences:
         _check_rows(path, sentence, token, tags)
-    layers = [[[row[tag] for _, row in sentence.rows] for sentence in sentences] for tag in tags]
+    layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
     schemes = [_scheme(path, layer, scheme) for layer in layers]
+    if notes is not None:
+        _note_ill_formed(path, sentences, layers, schemes, notes)
     examples = []
     for number, sentence in enumerate(sentences):
         segments = set()
@@ -103,20 +105,31 @@ def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_
     document, count = None, 0
     sentence = _Sentence(None)
     for number, line in lines:
-        started = _NEW_DOCUMENT.match(line) if line.startswith("#") else None
-        if line.startswith(_DOCSTART) or started:
+        started = _document_start(line) if line[:1] in ("#", "-") else None
+        if started is not None:
             yield sentence
             count += 1
-            named = started if started else _NAMED_DOCSTART.match(line)
-            document = named[1] if named and named[1] else f"{Path(path).name.removesuffix('.gz')}-{count}"
+            document = started or f"{Path(path).name.removesuffix('.gz')}-{count}"
             sentence = _Sentence(document)
         elif not line.strip():
             yield sentence
             sentence = _Sentence(document)
-        elif not (_HEADER.match(line) or (is_tabbed and line[0] == "#" and "\t" not in line)):
-            fields = line.split("\t") if is_tabbed else re.split(r"[ \t]+", line.strip(" \t"))
-            sentence.rows.append((number, fields))
+        elif line[0] != "#" or not (_HEADER.match(line) or (is_tabbed and "\t" not in line)):
+            sentence.rows.append((number, line.split("\t") if is_tabbed else _fields(line)))
     yield sentence
+
+
+def _document_start(line: str) -> str | None:
+    """The name of the document that begins here, "" where it has none; None where no document begins."""
+    match = _NEW_DOCUMENT.match(line) or _NAMED_DOCSTART.match(line)
+    if match:
+        return match[1] or ""
+    return "" if line.startswith(_DOCSTART) else None
+
+
+def _fields(line: str) -> list[str]:
+    # Beyond ASCII, `str.split` takes part of some tokens for blanks.
+    return line.split() if line.isascii() else re.split(r"[ \t]+", line.strip(" \t"))
 
 
 def _token_rows(sentences: list[_Sentence]) -> list[list[str]]:
@@ -158,6 +171,8 @@ def _column(column: Column | None, names: list[str] | None, path: str | Path, ot
 
 
 def _without_comments(sentence: _Sentence, width: int, tags: Sequence[int]) -> _Sentence:
+    if not any(row[0].startswith("#") for _, row in sentence.rows):
+        return sentence
     kept = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
     return _Sentence(sentence.document, kept)
 
@@ -196,6 +211,18 @@ def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: st
         return segments_of_tags(tags, scheme, strict)
     except DataError as error:
         raise DataError(f"{path} line {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
+
+
+def _note_ill_formed(
+    path: str | Path, sentences: list[_Sentence], layers: list[list[list[str]]], schemes: list[str], notes: Notes
+) -> None:
+    for layer, scheme in zip(layers, schemes):
+        for sentence, tags in zip(sentences, layer):
+            try:
+                check_tags(tags, scheme)
+            except DataError:
+                place = f"{path} line {sentence.rows[0][0]}"
+                notes.add(f"sentences whose tags are not well-formed {scheme}, read as conlleval does", place)
 
 
 def _writable(token: str, place: str) -> str:

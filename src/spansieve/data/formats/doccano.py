@@ -10,7 +10,7 @@ from typing import Any
 from spansieve.data.aligning import documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import read_records, write_records
-from spansieve.data.formats.jsonl import document_name, entity_span
+from spansieve.data.formats.jsonl import DOCUMENT_KEYS, document_name, entity_span
 from spansieve.data.notes import Notes
 
 
@@ -24,7 +24,7 @@ def read_doccano(path: str | Path, *, split_sentences: bool = True, notes: Notes
         examples += examples_of_text(
             text,
             [entity_span(place, _renamed(entity)) for entity in _entities(record)],
-            document=document_name(record),
+            document=document_name(record, *DOCUMENT_KEYS, "id"),
             split_sentences=split_sentences,
             place=place,
             notes=notes,

@@ -12,16 +12,18 @@ from typing import Any
 from spansieve.data.example import DataError
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """The bytes of a file, unpacked where it is gzip, whatever its name."""
-    path = Path(path)
-    data = path.read_bytes()
-    if not data.startswith(b"\x1f\x8b"):
-        return data
-    try:
-        return gzip.decompress(data)
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})") from error
+def read_bytes(path: str | Path, most: int = -1) -> bytes:
+    """The bytes of a file, or `most` of them, unpacked where it is gzip, whatever its name."""
+    with Path(path).open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if not is_packed:
+            return file.read(most)
+        try:
+            return gzip.GzipFile(fileobj=file).read(most)
+        except (EOFError, OSError, zlib.error) as error:
+            message = f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})"
+            raise DataError(message) from error
 
 
 def read_text(path: str | Path) -> str:
@@ -38,9 +40,13 @@ def read_text(path: str | Path) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Line numbers, from 1, and lines without their ends. Only line feeds (and CRLF) end a line: `str.splitlines` would
-    also break tokens at the rarer separators of Unicode."""
-    lines = read_text(path).split("\n")
+    """Line numbers, from 1, and lines without their ends."""
+    return numbered_lines(read_text(path))
+
+
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Only line feeds (and CRLF) end a line: `str.splitlines` would also break tokens at Unicode's rarer separators."""
+    lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, start=1):
@@ -49,8 +55,12 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 def read_json(path: str | Path) -> Any:
     """A file that is one JSON value."""
+    return _json(read_text(path), path)
+
+
+def _json(text: str, path: str | Path) -> Any:
     try:
-        return json.loads(read_text(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(f"{path} line {error.lineno}: must be JSON, got {error.msg} at column {error.colno}") from error
 
@@ -59,10 +69,10 @@ def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its place."""
     text = read_text(path)
     if text.lstrip().startswith("["):
-        records = read_json(path)
+        records = _json(text, path)
         places = [f"{path} record {number}" for number in range(1, len(records) + 1)]
     else:
-        numbered = [(number, line) for number, line in read_lines(path) if line.strip()]
+        numbered = [(number, line) for number, line in numbered_lines(text) if line.strip()]
         places = [f"{path} line {number}" for number, _ in numbered]
         records = (_record(line, place) for (_, line), place in zip(numbered, places))
     for place, record in zip(places, records):

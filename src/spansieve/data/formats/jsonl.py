@@ -28,7 +28,7 @@ from spansieve.data.tagging import segments_of_tags
 TOKEN_KEYS = ("tokens", "words", "tokenized_text")
 SPAN_KEYS = ("entities", "spans", "ner")
 TAG_KEYS = ("tags", "ner_tags")
-DOCUMENT_KEYS = ("doc", "document", "doc_id", "id")
+DOCUMENT_KEYS = ("doc", "document", "doc_id")
 
 
 def read_jsonl(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
@@ -45,7 +45,7 @@ def read_jsonl(path: str | Path, *, split_sentences: bool = True, notes: Notes |
             examples += examples_of_text(
                 record["text"],
                 spans,
-                document=document_name(record),
+                document=document_name(record, *DOCUMENT_KEYS, "id"),
                 split_sentences=split_sentences,
                 place=place,
                 notes=notes,
@@ -88,9 +88,9 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def document_name(record: dict[str, Any]) -> str | None:
-    """The document that a record says it is of."""
-    return next((str(record[key]) for key in DOCUMENT_KEYS if record.get(key) is not None), None)
+def document_name(record: dict[str, Any], *keys: str) -> str | None:
+    """The document that a record says it is of. A sentence's `id` is not its document's; a text's is."""
+    return next((str(record[key]) for key in keys or DOCUMENT_KEYS if record.get(key) is not None), None)
 
 
 def _spans(place: str, record: dict[str, Any]) -> tuple[str, list[Any]]:

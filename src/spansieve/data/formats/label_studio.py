@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import documents_of_examples, examples_of_text
+from spansieve.data.aligning import Document, documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import read_records, write_text
-from spansieve.data.formats.jsonl import entity_span
+from spansieve.data.formats.jsonl import document_name, entity_span
 from spansieve.data.notes import Notes
 
 
@@ -26,11 +26,10 @@ def read_label_studio(path: str | Path, *, split_sentences: bool = True, notes: 
         results = _results(place, task, notes)
         if results is None:
             continue
-        name = task.get("id", task.get("inner_id"))
         examples += examples_of_text(
             _text(place, task),
             [entity_span(place, entity) for entity in _entities(results)],
-            document=None if name is None else str(name),
+            document=document_name(task.get("data", {})) or document_name(task, "id"),
             split_sentences=split_sentences,
             place=place,
             notes=notes,
@@ -40,10 +39,10 @@ def read_label_studio(path: str | Path, *, split_sentences: bool = True, notes: 
 
 def write_label_studio(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
     """Tasks that Label Studio imports, for a labelling interface with `label` and `text` as its names."""
-    tasks = [
-        {"id": number, "data": {"text": document.text}, "annotations": [{"result": _regions(document)}]}
-        for number, document in enumerate(documents_of_examples(examples, notes), start=1)
-    ]
+    tasks = []
+    for number, document in enumerate(documents_of_examples(examples, notes), start=1):
+        data = {"text": document.text} if document.name is None else {"text": document.text, "doc": document.name}
+        tasks.append({"id": number, "data": data, "annotations": [{"result": _regions(document)}]})
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
 
 
@@ -77,7 +76,7 @@ def _entities(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {"start": value.get("start"), "end": value.get("end"), "label": label}
 
 
-def _regions(document: Any) -> list[dict[str, Any]]:
+def _regions(document: Document) -> list[dict[str, Any]]:
     return [
         {
             "from_name": "label",

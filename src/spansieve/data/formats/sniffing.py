@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import DataError
-from spansieve.data.formats.files import read_text
+from spansieve.data.formats.files import read_bytes, read_text
 
+OPENING = 1_000_000  # bytes to look at first
 _FOLDER_MARKS = (
     ("hugging-face", ("dataset_dict.json", "state.json", "*.parquet")),
     ("ace", ("*.apf.xml", "*.apf.xml.gz")),
@@ -41,10 +42,9 @@ def format_of(path: Path) -> str:
             return format
     if name.endswith(".txt") and any(path.with_name(name[:-4] + end).exists() for end in (".ann", ".ann.gz")):
         return "brat"
-    text = read_text(path)
-    opening = text[:200_000].lstrip()
+    opening = read_bytes(path, OPENING).decode("utf-8-sig", errors="replace").lstrip()
     if opening.startswith(("{", "[")) and (name.endswith((".json", ".jsonl", ".ndjson")) or _is_json(opening)):
-        return _format_of_record(path, text)
+        return _format_of_record(_first_record(opening) or _first_record(read_text(path)))
     first = opening.split("\n", 1)[0]
     return next((format for format, mark in _TEXT_MARKS if mark.match(first)), "conll")
 
@@ -53,8 +53,10 @@ def _format_of_folder(folder: Path) -> str:
     for format, marks in _FOLDER_MARKS:
         if any(next(folder.rglob(mark), None) for mark in marks):
             return format
+    if any(format_of(file) == "webanno" for file in folder.rglob("*.tsv")):
+        return "webanno"
     raise DataError(
-        f"{folder} must hold brat, ACE, OntoNotes or Hugging Face files to be read as a whole; "
+        f"{folder} must hold brat, ACE, OntoNotes, WebAnno or Hugging Face files to be read as a whole; "
         "give the files one by one otherwise"
     )
 
@@ -64,8 +66,7 @@ def _is_json(opening: str) -> bool:
     return re.match(r'\[\s*[\[{]|\{\s*"', opening) is not None
 
 
-def _format_of_record(path: Path, text: str) -> str:
-    record = _first_record(path, text)
+def _format_of_record(record: dict[str, Any]) -> str:
     if "paragraphs" in record:
         return "spacy-json"
     labels = record.get("label", record.get("labels"))
@@ -85,13 +86,10 @@ def _has_objects(values: Any) -> bool:
     return isinstance(values, list) and bool(values) and isinstance(values[0], dict)
 
 
-def _first_record(path: Path, text: str) -> dict[str, Any]:
+def _first_record(text: str) -> dict[str, Any]:
     """The first object of JSON lines or of a JSON list; an empty one where that is broken, which the reader reports."""
-    text = text.lstrip()
     try:
-        value = json.loads(text) if text.startswith("[") else json.loads(text.split("\n", 1)[0])
+        record, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
     except json.JSONDecodeError:
         return {}
-    if isinstance(value, list):
-        value = value[0] if value else {}
-    return value if isinstance(value, dict) else {}
+    return record if isinstance(record, dict) else {}

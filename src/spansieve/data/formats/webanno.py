@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spansieve.data.aligning import examples_of_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_lines, stem
+from spansieve.data.formats.files import files_of, read_lines, stem
 from spansieve.data.notes import Notes
 from spansieve.data.tagging import UNNAMED
 from spansieve.data.tokenizing import Token
@@ -34,8 +34,13 @@ class _Sentence:
 def read_webanno(
     path: str | Path, *, layer: str | None = None, feature: str | None = None, notes: Notes | None = None
 ) -> list[Example]:
-    """The sentences of a file. `layer` and `feature`: part of the names in its `#T_SP=` header."""
+    """The sentences of a file or of the `.tsv` files below a folder. `layer` and `feature`: part of the names in the
+    `#T_SP=` header."""
     notes = notes if notes is not None else Notes()
+    return [e for file in files_of(path, ".tsv") for e in _read_file(file, layer, feature, notes)]
+
+
+def _read_file(path: Path, layer: str | None, feature: str | None, notes: Notes) -> list[Example]:
     examples: list[Example] = []
     seen: set[str] = set()
     for sentence in _sentences(path, layer, feature):
