@@ -63,6 +63,8 @@ def test_prodigy_without_tokens_and_spans(tmp_path):
         ({"answer": "accept"}, "line 1: must have a text, got answer"),
         ({"text": "a", "tokens": [{"text": "b", "start": 0, "end": 1}]}, "line 1: token 'b' must stand at 0 to 1"),
         ({"text": "a", "tokens": [{"text": "b"}]}, "line 1: a token must have text, start and end"),
+        ({"text": "a", "tokens": 1}, "line 1: tokens must be a list of objects, got 1"),
+        ({"text": "a", "spans": {"x": 1}}, "line 1: spans must be a list, got"),
         ({"text": "a", "answer": "accept", "spans": [{"start": 0, "end": 2, "label": "X"}]}, "within the 1 characters"),
     ],
 )
@@ -134,6 +136,9 @@ def test_label_studio_tells_what_is_wrong(tmp_path):
     path = tmp_path / "file.json"
     path.write_text(json.dumps([{"data": {"a": "x", "b": "y"}, "annotations": [{"result": []}]}]))
     with pytest.raises(DataError, match="record 1: must have one text in its data, got the keys a, b"):
+        read_examples(path)
+    path.write_text(json.dumps([{"data": {"text": "x"}, "annotations": [{"result": [7]}]}]))
+    with pytest.raises(DataError, match=r"record 1: result must be a list of objects, got \[7\]"):
         read_examples(path)
     path.write_text('[\n{"data":\n')
     with pytest.raises(DataError, match=r"file\.json line 3: must be JSON"):

@@ -90,8 +90,8 @@ def test_version_2_json(tmp_path):
     assert [examples[0].words(s) for s in examples[0].segments] == ["Ada  Lovelace", "Bob"]
     assert examples[2].text is None
     assert notes.counts == {"tokens that were not annotated read as null": 1}
-    path.write_text(json.dumps([{"paragraphs": [{"sentences": [{"words": []}]}]}]))
-    with pytest.raises(DataError, match="document 1: a sentence must have tokens, each with its orth"):
+    path.write_text(json.dumps([{"paragraphs": [{"sentences": [{"tokens": [{"ner": "O"}]}]}]}]))
+    with pytest.raises(DataError, match="record 1: each token must have its orth and ner as strings"):
         read_examples(path)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from spansieve.data.aligning import documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_records, write_records
+from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import DOCUMENT_KEYS, document_name, entity_span
 from spansieve.data.notes import Notes
 
@@ -23,7 +23,7 @@ def read_doccano(path: str | Path, *, split_sentences: bool = True, notes: Notes
             raise DataError(f"{place}: must have a text, got {', '.join(record)}")
         examples += examples_of_text(
             text,
-            [entity_span(place, _renamed(entity)) for entity in _entities(record)],
+            [entity_span(place, _renamed(entity)) for entity in _entities(place, record)],
             document=document_name(record, *DOCUMENT_KEYS, "id"),
             split_sentences=split_sentences,
             place=place,
@@ -41,8 +41,9 @@ def write_doccano(examples: Iterable[Example], path: str | Path, *, notes: Notes
     write_records(records, path)
 
 
-def _entities(record: dict[str, Any]) -> list[Any]:
-    return record.get("entities") or record.get("label") or record.get("labels") or []
+def _entities(place: str, record: dict[str, Any]) -> list[Any]:
+    key = next((key for key in ("entities", "label", "labels") if record.get(key)), "label")
+    return list_in(record, key, place)
 
 
 def _renamed(entity: Any) -> Any:

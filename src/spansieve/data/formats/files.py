@@ -11,6 +11,8 @@ from typing import Any
 
 from spansieve.data.example import DataError
 
+_KINDS: dict[type, str] = {dict: "objects", str: "strings"}
+
 
 def read_bytes(path: str | Path, most: int = -1) -> bytes:
     """The bytes of a file, or `most` of them, unpacked where it is gzip, whatever its name."""
@@ -53,11 +55,6 @@ def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line[:-1] if line.endswith("\r") else line
 
 
-def read_json(path: str | Path) -> Any:
-    """A file that is one JSON value."""
-    return _json(read_text(path), path)
-
-
 def _json(text: str, path: str | Path) -> Any:
     try:
         return json.loads(text)
@@ -86,6 +83,15 @@ def _record(line: str, place: str) -> Any:
         return json.loads(line)
     except json.JSONDecodeError as error:
         raise DataError(f"{place}: must be JSON, got {error.msg} at column {error.colno}") from error
+
+
+def list_in(record: dict[str, Any], key: str, place: str, kind: type = object) -> list[Any]:
+    """The list that a record holds under a key, each entry of the kind; an empty one where it holds nothing."""
+    values = record.get(key) or []
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        of = "" if kind is object else f" of {_KINDS[kind]}"
+        raise DataError(f"{place}: {key} must be a list{of}, got {values!r:.80}")
+    return values
 
 
 def write_text(text: str, path: str | Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from spansieve.data.aligning import Document, documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_records, write_text
+from spansieve.data.formats.files import list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
 from spansieve.data.notes import Notes
 
@@ -28,7 +28,7 @@ def read_label_studio(path: str | Path, *, split_sentences: bool = True, notes: 
             continue
         examples += examples_of_text(
             _text(place, task),
-            [entity_span(place, entity) for entity in _entities(results)],
+            [entity_span(place, entity) for entity in _entities(place, results)],
             document=document_name(task.get("data", {})) or document_name(task, "id"),
             split_sentences=split_sentences,
             place=place,
@@ -48,19 +48,21 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, notes: 
 
 def _results(place: str, task: dict[str, Any], notes: Notes) -> list[dict[str, Any]] | None:
     """The regions of a task; None where nobody has annotated it."""
-    annotations = task.get("annotations", task.get("completions"))
-    if annotations is None:
-        return [{"value": value} for value in task.get("label") or []]
-    kept = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
+    key = next((key for key in ("annotations", "completions") if key in task), None)
+    if key is None:
+        return [{"value": value} for value in list_in(task, "label", place, dict)]
+    kept = [annotation for annotation in list_in(task, key, place, dict) if not annotation.get("was_cancelled")]
     if not kept:
         notes.add("tasks without annotations left out", place)
         return None
     notes.add("further annotations of a task left out", place, len(kept) - 1)
-    return kept[0].get("result") or []
+    return list_in(kept[0], "result", place, dict)
 
 
 def _text(place: str, task: dict[str, Any]) -> str:
     data = task.get("data", task)
+    if not isinstance(data, dict):
+        raise DataError(f"{place}: data must be an object, got {data!r:.80}")
     if isinstance(data.get("text"), str):
         return data["text"]
     strings = [value for value in data.values() if isinstance(value, str)]
@@ -69,10 +71,12 @@ def _text(place: str, task: dict[str, Any]) -> str:
     return strings[0]
 
 
-def _entities(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _entities(place: str, results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for result in results:
         value = result.get("value") or {}
-        for label in value.get("labels") or []:
+        if not isinstance(value, dict):
+            raise DataError(f"{place}: value must be an object, got {value!r:.80}")
+        for label in list_in(value, "labels", place, str):
             yield {"start": value.get("start"), "end": value.get("end"), "label": label}
 
 

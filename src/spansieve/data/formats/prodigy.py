@@ -12,8 +12,8 @@ from typing import Any
 
 from spansieve.data.aligning import examples_of_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_records, write_records
-from spansieve.data.formats.jsonl import document_name, entity_span
+from spansieve.data.formats.files import list_in, read_records, write_records
+from spansieve.data.formats.jsonl import document_name, entity_span, is_count
 from spansieve.data.notes import Notes
 from spansieve.data.tokenizing import Token
 
@@ -31,9 +31,9 @@ def read_prodigy(path: str | Path, *, split_sentences: bool = False, notes: Note
             raise DataError(f"{place}: must have a text, got {', '.join(record)}")
         examples += examples_of_text(
             text,
-            [entity_span(place, span) for span in record.get("spans") or []],
-            document=document_name(record.get("meta") or {}),
-            tokens=_tokens(place, text, record.get("tokens")),
+            [entity_span(place, span) for span in list_in(record, "spans", place)],
+            document=_document(record),
+            tokens=_tokens(place, text, record),
             split_sentences=split_sentences,
             place=place,
             notes=notes,
@@ -46,15 +46,19 @@ def write_prodigy(examples: Iterable[Example], path: str | Path, *, notes: Notes
     write_records(map(_task, examples), path)
 
 
-def _tokens(place: str, text: str, tokens: list[dict[str, Any]] | None) -> list[Token] | None:
-    if tokens is None:
+def _document(record: dict[str, Any]) -> str | None:
+    meta = record.get("meta")
+    return document_name(meta) if isinstance(meta, dict) else None
+
+
+def _tokens(place: str, text: str, record: dict[str, Any]) -> list[Token] | None:
+    if record.get("tokens") is None:
         return None
     result = []
-    for token in tokens:
-        try:
-            found = Token(token["text"], token["start"], token["end"])
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{place}: a token must have text, start and end, got {token!r}") from error
+    for token in list_in(record, "tokens", place, dict):
+        found = Token(token.get("text", ""), token.get("start", -1), token.get("end", -1))
+        if not (isinstance(found.text, str) and is_count(found.start) and is_count(found.end)) or found.start < 0:
+            raise DataError(f"{place}: a token must have text, start and end, got {token!r}")
         if text[found.start : found.end] != found.text:
             raise DataError(f"{place}: token {found.text!r} must stand at {found.start} to {found.end} of the text")
         if found.text.strip():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_json
+from spansieve.data.formats.files import list_in, read_records
 from spansieve.data.notes import Notes
 from spansieve.data.tagging import segments_of_tags
 
@@ -19,13 +19,13 @@ def read_spacy_json(path: str | Path, *, notes: Notes | None = None) -> list[Exa
     """The sentences of a file that `spacy convert` of version 2 wrote."""
     notes = notes if notes is not None else Notes()
     examples: list[Example] = []
-    for number, document in enumerate(read_json(path), start=1):
-        place = f"{path} document {number}"
+    for place, document in read_records(path):
         name = str(document["id"]) if "id" in document else None
-        for paragraph in document.get("paragraphs", []):
+        for paragraph in list_in(document, "paragraphs", place, dict):
+            raw = paragraph.get("raw") if isinstance(paragraph.get("raw"), str) else None
             position: int | None = 0
-            for sentence in paragraph.get("sentences", []):
-                example, position = _example(place, sentence, name, paragraph.get("raw"), position, notes)
+            for sentence in list_in(paragraph, "sentences", place, dict):
+                example, position = _example(place, sentence, name, raw, position, notes)
                 examples += [example] if example.tokens else []
     return examples
 
@@ -34,10 +34,9 @@ def _example(
     place: str, sentence: dict[str, Any], name: str | None, raw: str | None, position: int | None, notes: Notes
 ) -> tuple[Example, int | None]:
     """The sentence, and where in the raw text the next one may begin: None once a token was not found there."""
-    try:
-        pairs = [(token["orth"], token.get("ner", "-")) for token in sentence["tokens"]]
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{place}: a sentence must have tokens, each with its orth, got {sentence!r:.80}") from error
+    pairs = [(token.get("orth"), token.get("ner", "-")) for token in list_in(sentence, "tokens", place, dict)]
+    if not all(isinstance(token, str) and isinstance(tag, str) for token, tag in pairs):
+        raise DataError(f"{place}: each token must have its orth and ner as strings, got {sentence!r:.80}")
     pairs = [(token, tag) for token, tag in pairs if token.strip()]
     notes.add("tokens that were not annotated read as null", place, sum(tag == "-" for _, tag in pairs))
     tokens = tuple(token for token, _ in pairs)

@@ -153,7 +153,7 @@ def _values(value: str) -> Iterator[tuple[str, str]]:
         match = _VALUE.match(part)
         if match and part not in ("_", ""):
             label = _ESCAPED.sub(_unescape, match[1])
-            yield (UNNAMED if label == "*" else label), match[2] or ""
+            yield (UNNAMED if label in ("*", "") else label), match[2] or ""
 
 
 def _characters(text: str, units: int) -> int:
