@@ -7,6 +7,7 @@ import torch
 
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.gold import FlatParts, Parts
+from spansieve.crf.kernels import reference
 from tests.contract import check, check_gradients, check_samples, check_top_k
 from tests.models import some_instance
 from tests.oracle import Listed, Oracle
@@ -36,6 +37,33 @@ def test_a_look_without_gradients_takes_none_away(model):
     for ask in (lambda d: d.log_prob(gold), lambda d: d.log_partition, lambda d: d.entropy()):
         found, wanted = (torch.autograd.grad(ask(d).sum(), inputs, retain_graph=True) for d in (distribution, expected))
         torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("gold", [None, SEGMENTS])
+def test_from_dense_scores_gradients_of_both_orders_are_those_of_the_reference(gold, skip):
+    generator = torch.Generator().manual_seed(1)
+    shape = (2, 4, 2, 3)
+    local_scores = torch.randn(*shape, generator=generator)
+    inputs = [torch.randn(*s, generator=generator, dtype=torch.float64, requires_grad=True) for s in (shape, (3, 3))]
+    weight = torch.tensor([2.0, -0.5], dtype=torch.float64)
+    found = []
+    for kernel in (None, reference):
+        distribution = FilteredSemiMarkov.from_scores(local_scores, *inputs, LENGTHS, gold, skip, kernel=kernel)
+        first = torch.autograd.grad((weight * distribution.log_partition).sum(), inputs, create_graph=True)
+        squares = sum((gradient**2).sum() for gradient in first)
+        found.append((*first, *torch.autograd.grad(squares, inputs), distribution.mode))
+    assert found[0][-1] == found[1][-1]
+    torch.testing.assert_close(found[0][:-1], found[1][:-1])
+
+
+def test_made_without_gradients_there_are_none():
+    scores, transition = torch.randn(2, 4, 2, 3, requires_grad=True), torch.randn(3, 3)
+    with torch.no_grad():
+        distribution = FilteredSemiMarkov.from_scores(scores, scores, transition, LENGTHS)
+    assert not distribution.log_partition.requires_grad
+    assert not distribution.scores.requires_grad
+    assert not distribution.marginals.requires_grad
 
 
 class OneToken(Distribution):

@@ -37,9 +37,9 @@ def _largest(scores: Tensor) -> float:
     return scores.numpy().max() if scores.numel() < 4096 else scores.amax().item()
 
 
-def checked_transition(transition: Tensor, scores: Tensor, num_labels: int | None = None) -> Tensor:
+def checked_transition(transition: Tensor, scores: Tensor, num_labels: int | None = None, look: bool = True) -> Tensor:
     """Square, with a row for each label, on the device and in the type of the scores."""
-    transition = checked_scores("transition", transition, 2)
+    transition = checked_scores("transition", transition, 2, look)
     rows, columns = transition.shape
     if rows != columns:
         raise ValueError(f"transition must be square, (Y, Y), got {tuple(transition.shape)}")
@@ -51,7 +51,9 @@ def checked_transition(transition: Tensor, scores: Tensor, num_labels: int | Non
     return transition if transition.dtype is scores.dtype else transition.to(scores.dtype)
 
 
-def checked_lengths(lengths: Tensor | Sequence[int], num_sentences: int, num_tokens: int, like: Tensor) -> Tensor:
+def checked_lengths(
+    lengths: Tensor | Sequence[int], num_sentences: int, num_tokens: int, like: Tensor, look: bool = True
+) -> Tensor:
     """(B,) int64 on the device of `like`, between 0 and L."""
     if not isinstance(lengths, Tensor):
         lengths = torch.as_tensor(lengths, dtype=None if len(lengths) else torch.int64)
@@ -59,7 +61,7 @@ def checked_lengths(lengths: Tensor | Sequence[int], num_sentences: int, num_tok
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
     if lengths.ndim != 1 or len(lengths) != num_sentences:
         raise ValueError(f"lengths must have shape ({num_sentences},), one per sentence, got {tuple(lengths.shape)}")
-    if lengths.is_cpu and num_sentences:
+    if look and lengths.is_cpu and num_sentences:
         values = lengths.tolist()
         low, high = min(values), max(values)
         if low < 0 or high > num_tokens:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
+from spansieve.crf.kernels.dispatch import can
 from spansieve.crf.kernels.semirings import KBest, LogSum, Max, Sample, Semiring
 
 
@@ -140,9 +141,7 @@ class Distribution(ABC):
     def mode(self) -> list[Any]:
         """The most probable structure of each sentence. Of equals, that which comes first in the order of `_total`."""
         max_score, structures = self._best_found
-        values = max_score.tolist()
-        if -math.inf in values:
-            raise ValueError(f"sentence {values.index(-math.inf)} has no possible structure: all have a score of -inf")
+        check_possible(max_score.tolist())
         return structures
 
     def top_k(self, k: int) -> list[list[tuple[Any, float]]]:
@@ -198,7 +197,7 @@ class Distribution(ABC):
 
     @cached_property
     def _tracked_expectations(self) -> tuple[Tensor, Tensor]:
-        return _Expectations.apply(self._without_caches(), self.scores, self.transition)
+        return Expectations.apply(self._without_caches(), self.scores, self.transition)
 
     @cached_property
     def _plain_expectations(self) -> tuple[Tensor, Tensor]:
@@ -241,6 +240,12 @@ class Distribution(ABC):
         return total.index_add(0, parts.pair_sentence, transition.flatten().index_select(0, parts.pair))
 
 
+def check_possible(max_score: list[float]) -> None:
+    if -math.inf in max_score:
+        b = max_score.index(-math.inf)
+        raise ValueError(f"sentence {b} has no possible structure: all have a score of -inf")
+
+
 class _LogPartition(torch.autograd.Function):
     """log Z; its gradient is the marginals, which come out of the same sweep."""
 
@@ -255,8 +260,8 @@ class _LogPartition(torch.autograd.Function):
     def backward(ctx, gradient):
         scores, transition, marginals, counts = ctx.saved_tensors
         if torch.is_grad_enabled():  # someone wants the gradient of the gradient
-            marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
-        elif hasattr(ctx.distribution._kernel, "weighted_expectations"):
+            marginals, counts = Expectations.apply(ctx.distribution, scores, transition)
+        elif can(ctx.distribution._kernel, "weighted_expectations"):
             weighted = ctx.distribution._kernel.weighted_expectations
             return None, *weighted(gradient, marginals, counts, ctx.distribution._part_sentence)
         to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
@@ -271,7 +276,7 @@ class _LogProb(torch.autograd.Function):
         sums = distribution._sums(scores, transition, True)
         ctx.distribution, ctx.parts = distribution, parts
         ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
-        ctx.is_surplus = scores.ndim > 1 and hasattr(distribution._kernel, "log_prob")
+        ctx.is_surplus = scores.ndim > 1 and can(distribution._kernel, "log_prob")
         if ctx.is_surplus:
             return distribution._kernel.log_prob(parts, scores, transition, sums)
         return distribution._score_of(parts, scores, transition) - sums.log_partition
@@ -280,7 +285,7 @@ class _LogProb(torch.autograd.Function):
     def backward(ctx, gradient):
         scores, transition, marginals, counts = ctx.saved_tensors
         if torch.is_grad_enabled():
-            marginals, counts = _Expectations.apply(ctx.distribution, scores, transition)
+            marginals, counts = Expectations.apply(ctx.distribution, scores, transition)
         elif ctx.is_surplus:  # the kernel has taken what the structure has off already
             return None, None, *ctx.distribution._kernel.weighted_expectations(gradient, marginals, counts, None, -1.0)
         parts, less = ctx.parts, -gradient
@@ -291,7 +296,7 @@ class _LogProb(torch.autograd.Function):
         return None, None, to_scores.view(scores.shape), to_transition.view(transition.shape)
 
 
-class _Expectations(torch.autograd.Function):
+class Expectations(torch.autograd.Function):
     """Marginals and transition counts; their gradient goes by the reference recursion."""
 
     @staticmethod

@@ -10,18 +10,18 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask
 from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
+from spansieve.crf.filtered_fused import FilteredFused
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, check_segments, named, segments_by_sentence
+from spansieve.crf.structures import check_segments, named
 from spansieve.segments import Segment
 
 
@@ -48,24 +48,27 @@ def filtered_from_scores(
 ) -> FilteredSemiMarkov:
     scores = checked_scores("global_scores", global_scores, 4, look=False)
     kernel = kernel or kernel_for(scores)
-    # The compiled filter looks at the local scores that decide something, and at the global ones of what it keeps.
-    look = not hasattr(kernel, "segments_from_scores")
-    scores = checked_scores("global_scores", scores, 4, look)
-    local_scores = checked_scores("local_scores", local_scores, 4, look).detach()
+    # The compiled filter looks at the local scores that decide something, at the global ones of what it keeps, and at
+    # the transition and the lengths.
+    is_fused = can(kernel, "segments_from_scores")
+    if not is_fused:
+        scores = checked_scores("global_scores", scores, 4)
+    local_scores = checked_scores("local_scores", local_scores, 4, look=not is_fused)
     if local_scores.shape != scores.shape:
         shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
         raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
     num_sentences, num_tokens, max_width, num_labels = scores.shape
     if max_width < 1 or num_labels < 1:
         raise ValueError(f"global_scores must have at least one width and one label, got {tuple(scores.shape)}")
-    transition = checked_transition(transition, scores, num_labels)
-    lengths = checked_lengths(lengths, num_sentences, num_tokens, scores)
+    transition = checked_transition(transition, scores, num_labels, look=not is_fused)
+    lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
     ready_gold = None if gold is None else _ready(gold, scores, lengths)
+    local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
     inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip)
-    if hasattr(kernel, "dense_filtered_sums"):
-        return FilteredByMask(inputs, kernel)
-    return FilteredByIndex(inputs, kernel)
+    if is_fused:
+        return FilteredFused(inputs, kernel)
+    return FilteredByMask(inputs, kernel) if can(kernel, "dense_filtered_sums") else FilteredByIndex(inputs, kernel)
 
 
 def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
@@ -84,61 +87,22 @@ def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Te
 
 
 class FilteredByIndex(FilteredSemiMarkov):
-    """The flat distribution, with scores looked up in the dense ones. `marginals` are dense again, (B, L, K, Y).
-
-    On the CPU the filter runs at once, and for prediction the best path comes out of the same pass.
-    """
+    """The flat distribution, with scores looked up in the dense ones. `marginals` are dense again, (B, L, K, Y)."""
 
     def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
         self._shape = inputs.global_scores.shape
-        num_sentences, num_tokens, max_width, _ = self._shape
-        self._at_hand: Any = None  # what the filter's own pass found, the best path included
-        self.lengths, self.skip = inputs.lengths, inputs.skip
-        is_tracked = inputs.global_scores.requires_grad or inputs.transition.requires_grad
-        is_tracked = is_tracked and torch.is_grad_enabled()
-        if hasattr(kernel, "segments_from_scores"):
-            find_best = inputs.gold is None and not is_tracked
-            segments = None if inputs.gold is None else inputs.gold.segments
-            kept = kernel.segments_from_scores(*inputs[:4], segments, inputs.skip, find_best)
-            self._columns = kept[:4]
-            self._index = torch.from_numpy(kept.index)
-            self._sentence = torch.from_numpy(kept.sentence)
-            if find_best:
-                self._at_hand = kept
-            flat = torch.from_numpy(kept.score)
-        else:
-            segments = None if inputs.gold is None else inputs.gold.segments
-            mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip)
-            columns = candidates_of_mask(mask)
-            self.candidates = Candidates(*columns, inputs.lengths, num_tokens, max_width)
-            self._index = dense_positions(self.candidates, self._shape)
-            self._sentence = self.candidates.sentence
-            flat = inputs.global_scores.flatten().index_select(0, self._index)
-        if is_tracked:
-            flat = inputs.global_scores.flatten().index_select(0, self._index)
-        Distribution.__init__(self, flat, inputs.transition, num_sentences, kernel)
-
-    @cached_property
-    def candidates(self) -> Candidates:  # type: ignore[override]
-        _, num_tokens, max_width, _ = self._shape
-        offsets, start, end, label = (torch.from_numpy(column) for column in self._columns)
-        return Candidates(offsets, start, end, label, self.lengths, num_tokens, max_width)
+        self.lengths = inputs.lengths
+        segments = None if inputs.gold is None else inputs.gold.segments
+        mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip)
+        candidates = Candidates(*candidates_of_mask(mask), inputs.lengths, *self._shape[1:3])
+        self._index = dense_positions(candidates, self._shape)
+        flat = inputs.global_scores.flatten().index_select(0, self._index)
+        super().__init__(candidates, flat, inputs.transition, inputs.skip, kernel=kernel)
 
     @property
     def marginals(self) -> Tensor:
         flat = super().marginals
         return flat.new_zeros(self._shape.numel()).index_put((self._index,), flat).view(self._shape)
-
-    @property
-    def _part_sentence(self) -> Tensor | None:
-        return self._sentence
-
-    def _best(self) -> tuple[Tensor, list[Any]]:
-        if self._at_hand is None:
-            return super()._best()
-        kept = self._at_hand
-        chosen = FlatSegments(kept.best_offsets, kept.start[kept.best], kept.end[kept.best], kept.label[kept.best])
-        return torch.from_numpy(kept.max_score), segments_by_sentence(chosen)
 
 
 class FilteredByMask(FilteredSemiMarkov):

@@ -5,6 +5,7 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -68,9 +69,7 @@ class FilteredSemiMarkov(Distribution):
         With gold, both training rules hold (see `Candidates.for_training`). `marginals` are dense too, 0 where nothing
         is kept. On the CPU the filter and the best path are one pass; on a GPU nothing in the loss makes the host wait.
         """
-        from spansieve.crf.filtered_from_scores import filtered_from_scores
-
-        return filtered_from_scores(local_scores, global_scores, transition, lengths, gold, skip, kernel)
+        return _maker()(local_scores, global_scores, transition, lengths, gold, skip, kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.filtered(semiring, scores, transition, self.candidates, self.skip)
@@ -139,6 +138,14 @@ class FilteredSemiMarkov(Distribution):
                 f" and only maximal ones are paths (skip=True allows any)"
             )
         return node
+
+
+@functools.cache
+def _maker():
+    """What makes the distribution of dense scores: kinds of this one, which therefore cannot be imported at the top."""
+    from spansieve.crf.filtered_from_scores import filtered_from_scores
+
+    return filtered_from_scores
 
 
 def _index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:

@@ -66,7 +66,7 @@ class LinearChain(Distribution):
         return self._cut(is_part.int().argmax(-1) if is_part.shape[1] else is_part[..., 0].int())
 
     def _cut(self, tags: Tensor) -> list[list[int]]:
-        return [row[:length] for row, length in zip(tags.tolist(), self.lengths.tolist())]
+        return [row[:length] for row, length in zip(tags.cpu().numpy().tolist(), self.lengths.tolist())]
 
     def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
         return self._parts_of_gold(Gold.from_tags(structures, self.scores.shape, self.scores.device))

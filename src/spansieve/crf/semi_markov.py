@@ -19,7 +19,7 @@ from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, named, offsets_of, segments_by_sentence
+from spansieve.crf.structures import FlatSegments, named, offsets_of, segments_by_place
 from spansieve.segments import Segment
 
 
@@ -69,14 +69,15 @@ class SemiMarkov(Distribution):
         )
         width, label = widths.cpu().numpy(), labels.cpu().numpy()
         sentence, start = place = width.nonzero()
-        return max_score, self._segments(sentence, start, start + width[place], label[place])
+        return max_score, self._segments(sentence, start, width[place] - 1, label[place])
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        sentence, start, width, label = is_part.cpu().numpy().nonzero()
-        return self._segments(sentence, start, start + width + 1, label)
+        return self._segments(*is_part.cpu().numpy().nonzero())
 
-    def _segments(self, sentence: np.ndarray, start: np.ndarray, end: np.ndarray, label: np.ndarray):
-        return segments_by_sentence(FlatSegments(offsets_of(sentence, self.num_sentences), start, end, label))
+    def _segments(self, sentence: np.ndarray, start: np.ndarray, width: np.ndarray, label: np.ndarray):
+        _, _, max_width, num_labels = self.scores.shape
+        place = (start * max_width + width) * num_labels + label
+        return segments_by_place(offsets_of(sentence, self.num_sentences), place, max_width, num_labels)
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         # On a GPU the lengths are not looked at, since the host would have to wait for them.

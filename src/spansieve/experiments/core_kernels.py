@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from spansieve.crf.kernels import cpu
-from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
+from spansieve.crf.structures import offsets_of, segments_by_place
 from spansieve.experiments.core_work import LOG_PARTITION, MODE, Work
 from spansieve.experiments.measuring import Contender
 
@@ -37,21 +37,19 @@ def kernels_on(work: Work, tasks: Sequence[str]) -> list[Contender]:
 
 def _best_filtered(local_scores, global_scores, transition, lengths):
     kept = cpu.segments_from_scores(local_scores, global_scores, transition, lengths)
-    chosen = (kept.best_offsets, kept.start[kept.best], kept.end[kept.best], kept.label[kept.best])
-    return segments_by_sentence(FlatSegments(*chosen))
+    return segments_by_place(kept.bounds[1], kept.chosen[1], *local_scores.shape[2:])
 
 
 def _best_semi_markov(scores, transition, lengths):
     _, widths, labels = cpu.semi_markov_best(scores, transition, lengths)
     sentence, start = place = widths.nonzero()
-    offsets = offsets_of(sentence, len(lengths))
-    return segments_by_sentence(FlatSegments(offsets, start, start + widths[place], labels[place]))
+    max_width, num_labels = scores.shape[2:]
+    at = (start * max_width + widths[place] - 1) * num_labels + labels[place]
+    return segments_by_place(offsets_of(sentence, len(lengths)), at, max_width, num_labels)
 
 
 def _filtered_sums(local_scores, global_scores, transition, lengths):
-    kept = cpu.segments_from_scores(local_scores, global_scores, transition, lengths, find_best=False)
-    nodes = (kept.offsets, kept.start, kept.end, kept.label, kept.score)
-    sums = cpu.filtered_sums(*nodes, transition, lengths, skip=False)
-    gradient = np.zeros(global_scores.shape, global_scores.dtype)
-    gradient.reshape(-1)[kept.index] = sums.marginals
-    return sums.log_partition, gradient, sums.transition_counts.sum(0)
+    kept, sums = cpu.sums_from_scores(local_scores, global_scores, transition, lengths)
+    ones = np.ones(len(lengths), global_scores.dtype)
+    expected = (sums.marginals, sums.transition_counts)
+    return sums.log_partition, *cpu.dense_expectations(ones, *expected, kept, global_scores.shape)

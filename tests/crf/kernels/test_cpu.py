@@ -16,7 +16,7 @@ from numba import njit
 
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.kernels import cpu, reference
-from spansieve.crf.kernels.cpu import compiled, vector_math
+from spansieve.crf.kernels.cpu import compiled, linear_chain, vector_math
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests.batches import Batch, random_batch
 
@@ -88,6 +88,33 @@ def test_any_above_looks_at_its_neighbours_and_no_further(lanes, any_above, dtyp
                 assert any_above(array, at, bound) == (at <= place < at + lanes and not array[place] <= bound)
 
 
+@njit
+def rows_8(values, step, rows, width, out):
+    vector_math.weighted_rows_8(values, 1, step, rows, 2, width, 6, out, 3)
+
+
+@njit
+def rows_16(values, step, rows, width, out):
+    vector_math.weighted_rows_16(values, 1, step, rows, 2, width, 6, out, 3)
+
+
+@njit
+def rows_32(values, step, rows, width, out):
+    vector_math.weighted_rows_32(values, 1, step, rows, 2, width, 6, out, 3)
+
+
+@pytest.mark.parametrize(("lanes", "weighted_rows"), [(8, rows_8), (16, rows_16), (32, rows_32)])
+@pytest.mark.parametrize("step", [1, 3])
+def test_weighted_rows_are_a_product_and_touch_nothing_else(lanes, weighted_rows, step):
+    random = np.random.default_rng(0)
+    values, rows, out = random.normal(size=20), random.normal(size=400), np.full(lanes + 6, 7.0)
+    weighted_rows(values, step, rows, 40, out)
+    expected = values[1 : 1 + 6 * step : step] @ rows[2 : 2 + 6 * 40].reshape(6, 40)[:, :lanes]
+    np.testing.assert_allclose(out[3 : 3 + lanes], expected, rtol=1e-14)
+    assert (out[:3] == 7.0).all()
+    assert (out[3 + lanes :] == 7.0).all()
+
+
 # ---- Loading ---------------------------------------------------------------------------------------------------------
 
 
@@ -132,10 +159,11 @@ def everything_asked(batch: Batch, threads: int) -> list[np.ndarray]:
     tag_scores = np.ascontiguousarray(batch.scores[:, :, 0])
     dense = (batch.local_scores, batch.scores, batch.transition, lengths)
     kept = cpu.segments_from_scores(*dense, threads=threads)
-    flat = (*kept[:4], kept.score, batch.transition, lengths, False)
+    flat = (*kept.graph, kept.score, batch.transition, lengths, False)
     return [
         *kept,
-        *cpu.filter_spans(batch.local_scores, lengths, threads=threads)[:6],
+        *cpu.filter_spans(batch.local_scores, lengths, threads=threads)[:2],
+        *(array for found in cpu.sums_from_scores(*dense, threads=threads) for array in (*found[:3], *found[5:])),
         *cpu.filtered_best(*flat, threads=threads),
         *cpu.filtered_sums(*flat, threads=threads),
         *cpu.semi_markov_best(batch.scores, batch.transition, lengths, threads=threads),
@@ -229,6 +257,32 @@ def extreme_batch(seed: int, scores: list[float], transitions: list[float]) -> B
 def test_extreme_scores_equal_the_reference(model, scores, transitions):
     for seed in range(18):
         agree(MAKERS[model], extreme_batch(seed, scores, transitions))
+
+
+@pytest.mark.parametrize("spread", [50.0, 130.0, 137.9, 138.1, 150.0, 400.0])
+@pytest.mark.parametrize("num_labels", [2, 7, 8, 9, 31, 41])
+def test_a_chain_at_the_edge_of_scaled_probabilities(spread, num_labels):
+    """Sums of scaled probabilities give way to sums in log space, sentence by sentence, and nobody sees where."""
+    batch = random_batch(num_labels, (6, 5, 0, 1), 1, num_labels)
+    batch.scores[0, ::2, :, 0] -= spread
+    batch.scores[1, 1:, :, 1:] -= spread
+    batch.transition[0] -= spread / 2
+    batch.transition[-1, -1] = -np.inf
+    agree(MAKERS["linear_chain"], batch)
+
+
+def test_what_is_impossible_leaves_a_chain_in_range(monkeypatch):
+    """Constraints do not send a sentence into log space, which takes twice as long; a score of -1e4 does."""
+    seen = []
+    monkeypatch.setattr(linear_chain, "_sum_in_log_space", lambda which, *_: seen.extend(which))
+    batch = random_batch(0, (6, 5, 4), 1, 9)
+    batch.transition[3:, :3] = batch.scores[0, 2, :, 4:] = -np.inf
+    lengths, tag_scores = np.array(batch.lengths), np.ascontiguousarray(batch.scores[:, :, 0])
+    cpu.linear_chain_sums(tag_scores, batch.transition, lengths)
+    assert not seen
+    tag_scores[1, 0, 0] = -1e4
+    cpu.linear_chain_sums(tag_scores, batch.transition, lengths)
+    assert seen == [1]
 
 
 @pytest.mark.parametrize("model", ["linear_chain", "semi_markov"])

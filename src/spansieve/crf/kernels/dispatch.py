@@ -18,6 +18,12 @@ def kernel_for(scores: Tensor) -> ModuleType:
 
 
 @functools.cache
+def can(kernel: ModuleType, name: str) -> bool:
+    """Whether a kernel has an answer of this name; looked up once, since to look for what is not there takes long."""
+    return hasattr(kernel, name)
+
+
+@functools.cache
 def _kernel(device: str) -> ModuleType:
     if device == "cpu":
         return import_module("spansieve.crf.kernels.cpu.tensors")

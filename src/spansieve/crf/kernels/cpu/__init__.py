@@ -6,11 +6,13 @@ only where the work outweighs the cost of starting them.
 
 from spansieve.crf.kernels.cpu.filter import filter_spans, segments_from_scores
 from spansieve.crf.kernels.cpu.filtered import filtered_best, filtered_sums
+from spansieve.crf.kernels.cpu.fused import dense_expectations, sums_from_scores
 from spansieve.crf.kernels.cpu.gradients import weighted_expectations
 from spansieve.crf.kernels.cpu.linear_chain import linear_chain_sums
 from spansieve.crf.kernels.cpu.semi_markov import linear_chain_best, semi_markov_best, semi_markov_sums
 
 __all__ = [
+    "dense_expectations",
     "filter_spans",
     "filtered_best",
     "filtered_sums",
@@ -19,5 +21,6 @@ __all__ = [
     "segments_from_scores",
     "semi_markov_best",
     "semi_markov_sums",
+    "sums_from_scores",
     "weighted_expectations",
 ]

@@ -7,7 +7,6 @@ span: all else is proportional to what is kept.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,70 +18,93 @@ from spansieve.crf.kernels.cpu.vector_math import any_above_2, any_above_4, any_
 
 USUAL = 16  # candidates a sentence; where there are more on average the filter runs again with room for all
 NO_GOLD = np.zeros(0, np.int64), np.zeros((3, 0), np.int64)
-FULL, NOT_A_NUMBER = -1, -2  # what stands for the number of candidates when there is none
+# What stands for the number of candidates when there is none.
+FULL, NOT_A_NUMBER, WRONG_TRANSITION, WRONG_LENGTH = -1, -2, -3, -4
 
 
 class Kept(NamedTuple):
-    """The candidates, flat and sorted by (sentence, end, start, label), and the best path where it was asked for."""
+    """The candidates, flat and sorted by (sentence, end, start, label), and the best path where it was asked for.
 
-    offsets: np.ndarray  # (B + 1,)
-    start: np.ndarray  # (N,)
-    end: np.ndarray
-    label: np.ndarray
-    index: np.ndarray  # (N,): where they stand in flattened (B, L, K, Y) scores
-    sentence: np.ndarray  # (N,)
+    The arrays as the compiled code fills them; their rows have names, and become arrays of their own when asked for.
+    """
+
+    bounds: np.ndarray  # (2, B + 1): of the candidates of each sentence, and of those on its best path
+    nodes: np.ndarray  # (5, N): start, end, label, place and sentence
     score: np.ndarray  # (N,): their global scores, where those were given
-    best: np.ndarray  # (M,): the candidates that the best path takes
-    best_offsets: np.ndarray  # (B + 1,)
+    chosen: np.ndarray  # (2, M): the candidates on the best path, and where they stand in the scores of their sentence
     max_score: np.ndarray  # (B,)
+
+    @property
+    def graph(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Offsets (B + 1,), and start, end and label (N,)."""
+        nodes = self.nodes
+        return self.bounds[0], nodes[0], nodes[1], nodes[2]
+
+    @property
+    def start(self) -> np.ndarray:
+        return self.nodes[0]
+
+    @property
+    def label(self) -> np.ndarray:
+        return self.nodes[2]
+
+    @property
+    def index(self) -> np.ndarray:
+        """Where the candidates stand in flattened (B, L, K, Y) scores, (N,)."""
+        return self.nodes[3]
+
+    @property
+    def sentence(self) -> np.ndarray:
+        return self.nodes[4]
 
 
 def filter_spans(local_scores, lengths, gold=None, keep_all=False, threads=1) -> Kept:
     """The candidates. With gold (offsets, start, end, label), both training rules: what overlaps no gold segment is
     dropped (unless `keep_all`), and every gold segment is a candidate with its gold label."""
-    no_scores, no_transition = np.empty((1, 0), local_scores.dtype), np.empty((1, 1), local_scores.dtype)
-    return _run(local_scores, no_scores, no_transition, lengths, gold, keep_all, False, threads)
+    no_scores, no_transition = np.empty((0, 0, 0, 0), local_scores.dtype), np.zeros((1, 1), local_scores.dtype)
+    return segments_from_scores(local_scores, no_scores, no_transition, lengths, gold, keep_all, False, threads)
 
 
 def segments_from_scores(
     local_scores, global_scores, transition, lengths, gold=None, skip=False, find_best=True, threads=1
 ) -> Kept:
     """Filter and best path in one pass over each sentence: dense scores in, segments out."""
-    flat = global_scores.reshape(len(global_scores), math.prod(global_scores.shape[1:]))
-    return _run(local_scores, flat, transition, lengths, gold, skip, find_best, threads)
+    arguments = (local_scores, global_scores, transition, lengths, gold, skip, find_best)
+    parts = over_sentences(filter_with_room, len(local_scores), threads, local_scores.size, _filter, *arguments)
+    return Kept._make(parts[0] if len(parts) == 1 else joined(parts))
 
 
-def _run(local_scores, global_scores, transition, lengths, gold, skip, find_best, threads) -> Kept:
-    num_sentences = len(local_scores)
-    shape = local_scores.shape[1:]
-    flat = local_scores.reshape(num_sentences, math.prod(shape))
+def filter_with_room(first, last, run, local_scores, global_scores, transition, lengths, gold, skip, find_best):
+    """The run with room for the usual number of candidates, and where that is not enough, for every span."""
     offsets, segments = NO_GOLD if gold is None else (gold[0], np.stack(gold[1:]))
-    arguments = (flat, global_scores, transition, lengths, offsets, segments, (gold is not None, skip, find_best))
-    parts = over_sentences(_filtered_run, num_sentences, threads, local_scores.size, shape, *arguments)
-    offsets, kept, score, best, max_score = parts[0] if len(parts) == 1 else _joined(parts)
-    return Kept(offsets[0], *kept, score, best, offsets[1], max_score)
-
-
-def _filtered_run(first, last, shape, *arguments):
-    """With room for the usual number of candidates, and where that is not enough, for every span."""
-    num_gold = arguments[5].shape[1]
-    for each in (USUAL, shape[0] * shape[1]):
-        found = _filter(first, last, shape, each * (last - first) + num_gold, *arguments)
+    arguments = (local_scores, global_scores, transition, lengths, offsets, segments)
+    options = (gold is not None, skip, find_best)
+    _, num_tokens, max_width, _ = local_scores.shape
+    for each in (USUAL, num_tokens * max_width):
+        found = run(first, last, each * (last - first) + segments.shape[1], *arguments, options)
         if found[0] != FULL:
             break
-    if found[0] == NOT_A_NUMBER:
-        raise ValueError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")
+    if found[0] < FULL:
+        _raise_wrong(found[0], num_tokens, lengths[first:last])
     return found[1:]
 
 
-def _joined(parts):
+def _raise_wrong(why, num_tokens, lengths):
+    if why == WRONG_LENGTH:
+        wrong = lengths.min() if lengths.min() < 0 else lengths.max()
+        raise ValueError(f"lengths must lie between 0 and {num_tokens}, the number of tokens, got {wrong}")
+    name = "transition" if why == WRONG_TRANSITION else "scores"
+    raise ValueError(f"{name} must be numbers below +inf (-inf: impossible), got NaN or +inf")
+
+
+def joined(parts):
     """The runs of sentences one after the other: counts and positions go on where the last run ended."""
-    offsets, kept, score, best, max_score = zip(*parts)
-    ends = np.cumsum([run[:, -1] for run in offsets], axis=0)  # candidates and chosen ones up to the end of each run
+    bounds, nodes, score, chosen, max_score = zip(*parts)
+    ends = np.cumsum([run[:, -1] for run in bounds], axis=0)  # candidates and chosen ones up to the end of each run
     before = np.vstack((np.zeros((1, 2), np.int64), ends[:-1]))
-    offsets = [np.zeros((2, 1), np.int64), *(run[:, 1:] + low[:, None] for run, low in zip(offsets, before))]
-    best = [run + low[0] for run, low in zip(best, before)]
-    return tuple(np.concatenate(runs, axis=-1) for runs in (offsets, kept, score, best, max_score))
+    bounds = [np.zeros((2, 1), np.int64), *(run[:, 1:] + low[:, None] for run, low in zip(bounds, before))]
+    chosen = [run + np.array([[low[0]], [0]]) for run, low in zip(chosen, before)]
+    return [np.concatenate(runs, axis=-1) for runs in (bounds, nodes, score, chosen, max_score)]
 
 
 class _Room(NamedTuple):
@@ -95,18 +117,21 @@ class _Room(NamedTuple):
     tally: np.ndarray
 
 
-class _Out(NamedTuple):
-    offsets: np.ndarray  # (2, B + 1): of the candidates, and of those on the best path
-    kept: np.ndarray  # (5, N): start, end, label, index and sentence
-    score: np.ndarray  # (N,)
-    best: np.ndarray  # (M,)
-    max_score: np.ndarray  # (B,)
+@allocating
+def _filter(first, last, capacity, local_scores, global_scores, transition, lengths, offsets, gold, options):
+    """The number of candidates, or why there is none, and of the sentences first … last - 1 what `Kept` says."""
+    arguments = (local_scores, global_scores, transition, lengths, offsets, gold, options)
+    n, out = filter_and_trace(first, last, capacity, *arguments)
+    count = max(0, n)
+    chosen = out.chosen[:, : out.bounds[1, last - first]]
+    return n, out.bounds, out.nodes[:, :count], out.score[:count], chosen, out.max_score
 
 
 @allocating
-def _filter(first, last, shape, capacity, local_scores, global_scores, transition, lengths, offsets, gold, options):
-    """The number of candidates, or why there is none, and of the sentences first … last - 1 what `_Out` says."""
-    num_tokens, max_width, num_labels = shape
+def filter_and_trace(first, last, capacity, local_scores, global_scores, transition, lengths, offsets, gold, options):
+    """The number of candidates, or why there is none, and arrays with room for `capacity` of them."""
+    num_sentences, num_tokens, max_width, num_labels = local_scores.shape
+    shape = (num_tokens, max_width, num_labels)
     num_spans = num_tokens * max_width
     most = num_spans + (most_in_a_sentence(offsets, first, last) if options[0] else 0)
     room = _Room(
@@ -117,58 +142,77 @@ def _filter(first, last, shape, capacity, local_scores, global_scores, transitio
         np.empty(max(num_tokens, num_labels) + 2, np.int64),
     )
     path_room = new_room(num_tokens, most if options[2] else 0, num_labels, local_scores)
-    out = _Out(
+    out = Kept(
         np.zeros((2, last - first + 1), np.int64),
         np.empty((5, capacity), np.int64),
         np.empty(capacity, local_scores.dtype),
-        np.empty(capacity, np.int64),
+        np.empty((2, capacity), np.int64),
         np.empty(last - first, local_scores.dtype),
     )
-    model = (local_scores, global_scores, transition, lengths)
-    n = _filter_sentences(first, last, shape, model, offsets, gold, options, room, path_room, out)
-    count = max(0, n)
-    best = out.best[: out.offsets[1, last - first]]
-    return n, out.offsets, out.kept[:, :count], out.score[:count], best, out.max_score
+    flat = local_scores.reshape(num_sentences, num_tokens * max_width * num_labels)
+    model = (flat, global_scores.reshape(global_scores.size), transition, lengths)
+    return _filter_sentences(first, last, shape, model, offsets, gold, options, room, path_room, out), out
 
 
 @compiled
 def _filter_sentences(first, last, shape, model, offsets, gold, options, room, path_room, out):
     local_scores, global_scores, transition, lengths = model
     has_gold, skip, find_best = options
+    why = _what_is_wrong(first, last, shape[0], transition, lengths)
+    if why < 0:
+        return why
     total = 0
     chosen = 0
     for b in range(first, last):
         n = _keep(b, shape, local_scores[b], lengths[b], offsets, gold, has_gold, skip, room)
         if n < 0:
             return NOT_A_NUMBER
-        if total + n > out.best.size:
+        if total + n > out.score.size:
             return FULL
-        _copy_out(b, n, shape, room.sorted, out.kept[:, total:])
+        _copy_out(b, n, shape, room.sorted, out.nodes[:, total:])
         if global_scores.size > 0:
             for c in range(total, total + n):
-                out.score[c] = global_scores[b, out.kept[3, c] - b * global_scores.shape[1]]
+                out.score[c] = global_scores[out.nodes[3, c]]
                 if not out.score[c] < np.inf:
                     return NOT_A_NUMBER
         if find_best:
             nodes = Nodes(room.sorted[0], room.sorted[1], room.sorted[2], out.score[total : total + n])
             out.max_score[b - first], c = sweep(nodes, n, lengths[b], transition, skip, True, path_room)
-            chosen = _copy_path(path_room.origin, c, total, out.best, chosen)
+            before = chosen
+            chosen = _copy_path(path_room.origin, c, total, out.chosen[0], chosen)
+            for k in range(before, chosen):
+                out.chosen[1, k] = out.nodes[3, out.chosen[0, k]] - b * local_scores.shape[1]
         total += n
-        out.offsets[0, b - first + 1] = total
-        out.offsets[1, b - first + 1] = chosen
+        out.bounds[0, b - first + 1] = total
+        out.bounds[1, b - first + 1] = chosen
     return total
 
 
 @compiled
-def _copy_path(origin, c, base, best, count):
+def _what_is_wrong(first, last, num_tokens, transition, lengths):
+    """The lengths must be looked at before they are used; the transition is, since to do so elsewhere takes longer."""
+    is_number = True
+    for row in transition:
+        for value in row:
+            is_number &= value < np.inf
+    if not is_number:
+        return WRONG_TRANSITION
+    for b in range(first, last):
+        if lengths[b] < 0 or lengths[b] > num_tokens:
+            return WRONG_LENGTH
+    return 0
+
+
+@compiled
+def _copy_path(origin, c, base, path, count):
     """Append the path that ends in node c, from left to right; how many are there now."""
     first = count
     while c >= 0:
-        best[count] = base + c
+        path[count] = base + c
         count += 1
         c = origin[c]
     for k in range((count - first) // 2):
-        best[first + k], best[count - 1 - k] = best[count - 1 - k], best[first + k]
+        path[first + k], path[count - 1 - k] = path[count - 1 - k], path[first + k]
     return count
 
 
@@ -176,13 +220,13 @@ def _copy_path(origin, c, base, best, count):
 def _keep(b, shape, row, length, offsets, gold, has_gold, skip, room):
     """The candidates of one sentence, in order, into `room.sorted`; how many, or NOT_A_NUMBER."""
     _, max_width, num_labels = shape
-    found = _scan(row, length * max_width, num_labels, room.hits)
+    found = _scan(row, length, max_width, num_labels, room.hits)
     if not has_gold:
-        n = _label_hits(row, room.hits, found, shape, length, room.covered, False, room.spans)
+        n = _label_hits(row, room.hits, found, shape, room.covered, False, room.spans)
         _sort_by(room.spans, 1, n, length + 1, room.tally, room.sorted)
         return n
     _cover(gold, offsets[b], offsets[b + 1], length, room.covered)
-    n = _label_hits(row, room.hits, found, shape, length, room.covered, not skip, room.spans)
+    n = _label_hits(row, room.hits, found, shape, room.covered, not skip, room.spans)
     if n < 0:
         return n
     for g in range(offsets[b], offsets[b + 1]):
@@ -205,34 +249,35 @@ def _copy_out(b, n, shape, spans, kept):
 
 
 @compiled
-def _scan(row, num_spans, num_labels, hits):
-    """Where null is not the best label. A NaN is a hit too.
+def _scan(row, length, max_width, num_labels, hits):
+    """Where in the sentence null is not the best label. A NaN is a hit too.
 
     Each span's labels are compared a vector at a time, the last one reaching back over what was seen.
     """
     count = 0
-    for s in range(num_spans):
-        at = s * num_labels
-        null = row[at]
-        if num_labels > 8:
-            is_hit = any_above_8(row, at + 1, null) | any_above_8(row, at + num_labels - 8, null)
-            for y in range(9, num_labels - 8, 8):
-                is_hit |= any_above_8(row, at + y, null)
-        elif num_labels > 4:
-            is_hit = any_above_4(row, at + 1, null) | any_above_4(row, at + num_labels - 4, null)
-        elif num_labels > 2:
-            is_hit = any_above_2(row, at + 1, null) | any_above_2(row, at + num_labels - 2, null)
-        else:
-            is_hit = num_labels > 1 and not row[at + 1] <= null
-        if is_hit:
-            hits[count] = s
-            count += 1
+    for start in range(length):
+        for s in range(start * max_width, start * max_width + min(max_width, length - start)):
+            at = s * num_labels
+            null = row[at]
+            if num_labels > 8:
+                is_hit = any_above_8(row, at + 1, null) | any_above_8(row, at + num_labels - 8, null)
+                for y in range(9, num_labels - 8, 8):
+                    is_hit |= any_above_8(row, at + y, null)
+            elif num_labels > 4:
+                is_hit = any_above_4(row, at + 1, null) | any_above_4(row, at + num_labels - 4, null)
+            elif num_labels > 2:
+                is_hit = any_above_2(row, at + 1, null) | any_above_2(row, at + num_labels - 2, null)
+            else:
+                is_hit = num_labels > 1 and not row[at + 1] <= null
+            if is_hit:
+                hits[count] = s
+                count += 1
     return count
 
 
 @compiled
-def _label_hits(row, hits, found, shape, length, covered, must_overlap, spans):
-    """The hits inside the sentence as (start, end, label), in order of start; NOT_A_NUMBER if one is none."""
+def _label_hits(row, hits, found, shape, covered, must_overlap, spans):
+    """The hits as (start, end, label), in order of start; NOT_A_NUMBER if one is none."""
     _, max_width, num_labels = shape
     n = 0
     start = 0
@@ -240,8 +285,6 @@ def _label_hits(row, hits, found, shape, length, covered, must_overlap, spans):
         while hits[h] >= (start + 1) * max_width:
             start += 1
         end = hits[h] - start * (max_width - 1) + 1
-        if end > length:
-            continue
         at = hits[h] * num_labels
         best = 0
         for y in range(num_labels):

@@ -31,7 +31,7 @@ def filtered_sums(
         np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels), scores.dtype),
     )
     candidates = (offsets, start, end, label, scores, transition.astype(np.float64), lengths, skip)
-    over_sentences(_filtered_sums, num_sentences, threads, scores.size, *candidates, *sums, with_marginals)
+    over_sentences(sum_sentences, num_sentences, threads, scores.size, *candidates, *sums, with_marginals)
     return sums if with_marginals else Sums(sums.log_partition, None, None)
 
 
@@ -247,7 +247,7 @@ def most_in_a_sentence(offsets, first, last):
 
 
 @allocating
-def _filtered_sums(first, last, offsets, start, end, label, scores, transition, lengths, *options_and_sums):
+def sum_sentences(first, last, offsets, start, end, label, scores, transition, lengths, *options_and_sums):
     num_tokens, num_labels = longest(lengths), transition.shape[0]
     most = most_in_a_sentence(offsets, first, last)
     transposed = np.ascontiguousarray(transition.T)

@@ -1,9 +1,9 @@
 """The linear chain's sums compiled for the CPU. NumPy in, NumPy out.
 
 Forward and backward in probabilities, rescaled at each token: one exponential per score and one logarithm per token,
-where sums in log space take five per score. This is exact as long as no factor is so small that a product of a few could
-underflow. A sentence in which one is, gets its sums in log space instead, from the semi-Markov kernel with K = 1. What
-is impossible, -inf, is 0 here as there and takes nobody out of range.
+where sums in log space take five per score. This is exact as long as no factor is so small that a product of a few
+could underflow. A sentence in which one is, gets its sums in log space instead, from the semi-Markov kernel with K = 1.
+What is impossible, -inf, is 0 here as there and takes nobody out of range.
 
 Rows are padded with zeros, so that all products are of whole vectors.
 """

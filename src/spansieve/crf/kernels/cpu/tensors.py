@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -52,13 +54,31 @@ def filter_spans(
 ) -> tuple[Tensor, ...]:
     """Offsets, start, end and label of the candidates."""
     arrays = _arrays(local_scores, lengths)
-    return _tensors(cpu.filter_spans(*arrays, gold=gold, keep_all=keep_all, threads=_threads())[:4])
+    return _tensors(cpu.filter_spans(*arrays, gold=gold, keep_all=keep_all, threads=_threads()).graph)
 
 
 def segments_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool) -> Kept:
     """The candidates with their global scores and, if asked for, which of them the best path takes and its score."""
     arrays = _arrays(local_scores, global_scores, transition, lengths)
     return cpu.segments_from_scores(*arrays, gold=gold, skip=skip, find_best=find_best, threads=_threads())
+
+
+def sums_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool) -> tuple[Kept, Sums]:
+    """The candidates with their global scores, and the sums over the paths through them."""
+    arrays = _arrays(local_scores, global_scores, transition, lengths)
+    kept, sums = cpu.sums_from_scores(*arrays, gold=gold, skip=skip, threads=_threads())
+    return kept, _sums(sums)
+
+
+def kept_sums(kept: Kept, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool) -> Sums:
+    """The sums over the paths through what `segments_from_scores` kept, with the scores that it found."""
+    arrays = (*kept.graph, kept.score, *_arrays(transition, lengths))
+    return _sums(cpu.filtered_sums(*arrays, skip=skip, with_marginals=with_marginals, threads=_threads()))
+
+
+def dense_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, kept: Kept, shape: Sequence[int]):
+    """To the dense scores and to the transition, from what reaches log Z."""
+    return _tensors(cpu.dense_expectations(*_arrays(gradient, marginals, counts), kept, tuple(shape)))
 
 
 def _flat(candidates: Candidates, scores: Tensor, transition: Tensor):
