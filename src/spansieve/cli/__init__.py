@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Annotated
+
 import typer
 
-from spansieve.cli import benchmark, demo
+from spansieve import __version__
+from spansieve.cli import benchmark, compare, convert, data, demo, evaluate, predict, train
 
 app = typer.Typer(
     help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
 )
-app.command("demo")(demo.demo)
+COMMANDS = (
+    demo.demo,
+    train.train,
+    evaluate.evaluate,
+    predict.predict,
+    compare.compare,
+    convert.convert,
+    data.data,
+)
+for command in COMMANDS:
+    app.command()(command)
 app.add_typer(benchmark.app, name="benchmark")
 
 
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"spansieve {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
-    """Nothing is shared by the commands; this keeps them named even while there are few."""
+def _root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
 
 
 def main() -> None:
-    app()
+    """Errors that a user can do something about are one line, and the exit code is 1; with --debug they are traced."""
+    is_debug = "--debug" in sys.argv
+    if is_debug:  # wherever it stands on the line
+        sys.argv = [sys.argv[0], *(argument for argument in sys.argv[1:] if argument != "--debug")]
+    try:
+        app()
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        if is_debug:
+            raise
+        print(f"error: {_in_one_line(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _in_one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__

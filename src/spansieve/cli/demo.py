@@ -1,45 +1,53 @@
-"""`spansieve demo`: the filtered semi-Markov CRF on the paper's sentence."""
+"""`spansieve demo`: from nothing to a trained model and its entities, with what is built in."""
 
 from __future__ import annotations
 
-import math
+import shutil
+from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
-from rich.table import Table
 
-from spansieve.segments import Segment
+FOLDER = Path("runs/demo")
 
 
-def demo() -> None:
-    """Work through the paper's sentence: candidates, graph, paths and the best of them."""
-    from spansieve.experiments.worked_example import worked_example
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; an old demo is replaced")] = FOLDER,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same model, on one machine")] = 0,
+) -> None:
+    """Train the built-in encoder with a filtered semi-Markov CRF on the sample corpus, score it, and let it find the
+    entities of sentences that it has not seen. Downloads nothing.
+    """
+    from spansieve.cli.predict import highlighted
+    from spansieve.cli.tables import score_table
+    from spansieve.cli.watching import TerminalObserver, duration
+    from spansieve.config import preset, with_settings
+    from spansieve.data.sample import sample_corpus, unseen_sentences
+    from spansieve.evaluation.scores import Scores
+    from spansieve.prediction.predictor import load
+    from spansieve.training.run import RUN, train
 
-    example = worked_example()
     console = Console()
-
-    def name(segment: Segment | None, otherwise: str = "") -> str:
-        if segment is None:
-            return f"[dim]{otherwise}[/dim]"
-        return f"{example.text(segment)} [cyan]{example.labels.name(segment.label)}[/cyan]"
-
-    console.print(f"\n[bold]{' '.join(example.tokens)}[/bold]\n")
-
-    table = Table("tokens", "candidate", "score", "probability", title="What the filter keeps")
-    for node in example.candidates:
-        numbers = f"{example.scores[node]:.1f}", f"{example.marginals[node]:.3f}"
-        table.add_row(f"{node.start}-{node.end}", name(node), *numbers)
-    console.print(table)
-
-    console.print("\n[bold]The graph[/bold]: who may follow whom")
-    for previous, following in example.edges:
-        console.print(f"  {name(previous, 'start')} → {name(following, 'end')}")
-
-    table = Table(
-        "path", "score", "probability", title="\nIts paths: the maximal sets of candidates that do not overlap"
+    if (output / RUN).exists():
+        shutil.rmtree(output)
+    corpus = sample_corpus()
+    console.print("\n[bold]The built-in encoder with a filtered semi-Markov CRF, on a generated sample corpus[/]")
+    config = with_settings(preset("demo"), {"training.seed": seed})
+    with TerminalObserver(console) as observer:
+        result = train(
+            config, corpus.train, corpus.dev, output, test_examples=corpus.test, observer=observer, use_cpu=True
+        )
+    console.print(f"trained in {duration(result.seconds)}")
+    if result.test is not None:
+        console.print(score_table(Scores.from_dict(result.test), "on test sentences, half of whose names are new"))
+    predictor = load(result.model)
+    console.print("\n[bold]Sentences that were not in the sample[/]")
+    for example in unseen_sentences():
+        text = " ".join(example.tokens)
+        console.print(highlighted(text, predictor.predict(text), predictor.labels), soft_wrap=True, highlight=False)
+    console.print(
+        f"\nThe model is in [bold]{result.model}[/]. Yours next:\n"
+        f'  spansieve predict {result.model} "Ada Lovelace met Charles Babbage in London."\n'
+        f"  spansieve train train.conll dev.conll --output runs/mine\n"
     )
-    for path, score in example.ranked:
-        probability = math.exp(score - example.log_partition)
-        table.add_row(" → ".join(name(segment) for segment in path), f"{score:.1f}", f"{probability:.3f}")
-    console.print(table)
-
-    console.print(f"\n[bold]Best path[/bold]: {' → '.join(name(segment) for segment in example.best)}\n")

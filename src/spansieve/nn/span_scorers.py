@@ -73,7 +73,7 @@ class MaxScorer(SpanScorer):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
-        return (self.project(tokens),)  # (B, L, H)
+        return (self.dropout(self.project(tokens)),)  # (B, L, H)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         (single,) = state
@@ -82,7 +82,7 @@ class MaxScorer(SpanScorer):
             if width:
                 shifted = nn.functional.pad(single[:, width:], (0, 0, 0, min(width, single.shape[1])))
                 widest = torch.maximum(widest, shifted)
-            scores.append(self.output(self.dropout(widest)))
+            scores.append(self.output(widest))
         return torch.stack(scores, dim=2)
 
     def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
@@ -91,7 +91,7 @@ class MaxScorer(SpanScorer):
         last = candidates.end[:, None] - 1
         place = torch.minimum(candidates.start[:, None] + offset, last)  # (N, K): the last token again and again
         widest = single[candidates.sentence[:, None], place].amax(1)
-        return self.output(self.dropout(widest))
+        return self.output(widest)
 
 
 class EndpointScorer(SpanScorer):
@@ -111,7 +111,9 @@ class EndpointScorer(SpanScorer):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
-        first, last, *content = self.project(tokens).chunk(self.parts, dim=-1)  # (B, L, H) each
+        # Dropped here and not in the layer over them, which has K times as many features.
+        projected = self.dropout(self.project(tokens))
+        first, last, *content = projected.chunk(self.parts, dim=-1)  # (B, L, H) each
         return (first, last, *map(prefix_sums, content))
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
@@ -120,7 +122,7 @@ class EndpointScorer(SpanScorer):
         for prefix in content:
             sums = span_sums(prefix, self.max_width)
             hidden = hidden + sums / widths_of(sums)
-        return self.output(self.dropout(hidden.relu()))
+        return self.output(hidden.relu())
 
     def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
         first, last, *content = state
@@ -128,7 +130,7 @@ class EndpointScorer(SpanScorer):
         hidden = first[sentence, candidates.start] + last[sentence, candidates.end - 1] + self.width(width - 1)
         for prefix in content:
             hidden = hidden + sums_at(prefix, candidates) / width[:, None]
-        return self.output(self.dropout(hidden.relu()))
+        return self.output(hidden.relu())
 
 
 def span_scorer(

@@ -1,0 +1,66 @@
+"""`spansieve compare`: two models on the same labelled text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="another's", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)],
+    format: Annotated[str | None, typer.Option(help="the format of the data, where it cannot be told")] = None,
+    show: Annotated[int, typer.Option(help="how many of the sentences where they differ to list")] = 20,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="where to write all of it")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    seed: Annotated[int, typer.Option(help="of the tests")] = 0,
+) -> None:
+    """Compare two models by paired tests (approximate randomisation and bootstrap over sentences), and list the
+    sentences where they differ.
+
+    Example: spansieve compare runs/crf/model runs/fsemicrf/model test.conll
+    """
+    from spansieve.cli.reading import read_with_notes
+    from spansieve.cli.tables import percent
+    from spansieve.evaluation.significance import compare as compared
+    from spansieve.evaluation.tables import comparison_rows
+    from spansieve.prediction.predictor import load
+
+    console = Console()
+    examples = read_with_notes(data, format, console)
+    gold, tokens = [example.segments for example in examples], [example.tokens for example in examples]
+    by_a, by_b = ([one.segments for one in load(path, device).predict_tokens(tokens)] for path in (a, b))
+    comparison = compared(gold, by_a, by_b, lengths=list(map(len, examples)), seed=seed)
+
+    table = Table(title=f"F1 on {data}", title_justify="left")
+    table.add_column("label")
+    for name in (f"A: {a}", f"B: {b}", "B - A"):
+        table.add_column(escape(name), justify="right")
+    for row in comparison_rows(comparison):
+        name, *figures = row.values()
+        table.add_row(str(name), *(percent(float(figure)) for figure in figures))
+    console.print(table)
+    low, high = percent(comparison.difference.low), percent(comparison.difference.high)
+    console.print(
+        f"B - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}; "
+        f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)"
+    )
+    console.print(f"\n{len(comparison.differences):,} of {len(examples):,} sentences differ")
+    for difference in comparison.differences[:show]:
+        example = examples[difference.index]
+        console.print(f"\n[dim]{difference.index}[/] {escape(' '.join(example.tokens))}", highlight=False)
+        for name, segments in (("gold", difference.gold), ("A", difference.a), ("B", difference.b)):
+            listed = ", ".join(f"{escape(example.words(s))} [cyan]{escape(s.label)}[/]" for s in segments)
+            console.print(f"  {name:>4}  {listed or '[dim]nothing[/]'}", highlight=False)
+    if len(comparison.differences) > show:
+        console.print(f"\n… and {len(comparison.differences) - show:,} more: --show, or --json for all")
+    if json_file is not None:
+        text = json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False)
+        json_file.write_text(text + "\n", encoding="utf-8")

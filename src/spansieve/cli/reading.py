@@ -1,0 +1,21 @@
+"""Data for a command, with what its reader could not represent told to the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from spansieve.data.example import DataError, Example
+from spansieve.data.formats import read_examples
+from spansieve.data.notes import Notes
+
+
+def read_with_notes(path: Path, format: str | None, console: Console) -> list[Example]:
+    notes = Notes()
+    examples = read_examples(path, format, notes)
+    if notes:
+        console.print(f"[yellow]{path}:\n{notes}[/]", highlight=False)
+    if not examples:
+        raise DataError(f"{path} must hold at least one sentence, got none")
+    return examples

@@ -1,0 +1,93 @@
+"""`spansieve train`: labelled text in, a trained, scored and saved model out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from spansieve.config import Config, parsed_setting, preset, presets, read_config, with_settings
+
+
+def train(
+    train: Annotated[Path, typer.Argument(help="Training data: a file or folder of any format that `data` reads.")],
+    dev: Annotated[Path, typer.Argument(help="Development data: the best model on it is kept.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The run's folder; the model will be in its model/.")],
+    test: Annotated[Path | None, typer.Option(help="Data to score the best model on at the end.")] = None,
+    format: Annotated[str | None, typer.Option(help="The format of the data, where it cannot be told.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with [model] and [training].")] = None,
+    preset_name: Annotated[
+        str | None, typer.Option("--preset", help=f"A shipped configuration: {', '.join(presets())}.")
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(help="fsemicrf, crf, semicrf, semicrf-unit-null, filter-only or global-selection."),
+    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="How often the data is gone through.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Sentences in a batch, on each process.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same model, on one machine.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other setting, such as model.beta=0.5 or training.rate=0.001."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
+    ] = False,
+    tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb.")] = None,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Leave GPUs alone.")] = False,
+) -> None:
+    """Train a model and keep the best one on the development data.
+
+    On several GPUs or machines: accelerate launch -m spansieve train …
+    """
+    chosen = _configuration(config, preset_name)
+    flags: dict[str, Any] = {
+        "model.head": head,
+        "model.encoder.name": encoder,
+        "training.epochs": epochs,
+        "training.batch_size": batch_size,
+        "training.seed": seed,
+    }
+    chosen = with_settings(chosen, {name: value for name, value in flags.items() if value is not None})
+    chosen = with_settings(chosen, dict(map(parsed_setting, settings or [])))
+
+    from spansieve.cli.watching import TerminalObserver, duration
+    from spansieve.data.formats import read_examples
+    from spansieve.data.notes import Notes
+    from spansieve.training.run import train as run
+
+    console, notes = Console(), Notes()
+    splits = [None if path is None else read_examples(path, format, notes) for path in (train, dev, test)]
+    if notes:
+        console.print(f"[yellow]{notes}[/]")
+    with TerminalObserver(console) as observer:
+        result = run(
+            chosen,
+            splits[0] or [],
+            splits[1] or [],
+            output,
+            test_examples=splits[2],
+            resume=resume,
+            observer=observer,
+            trackers=tracker or (),
+            use_cpu=cpu,
+        )
+    from spansieve.cli.tables import score_table
+    from spansieve.evaluation.scores import Scores
+
+    console.print(f"trained for {duration(result.seconds)}; epoch {result.best_epoch} was the best on dev")
+    for name, scores in (("dev", result.dev), ("test", result.test)):
+        if scores is not None:
+            console.print(score_table(Scores.from_dict(scores), name))
+    console.print(f"the model is in [bold]{result.model}[/], all figures in {output / 'results.json'}")
+
+
+def _configuration(path: Path | None, preset_name: str | None) -> Config:
+    if path is not None and preset_name is not None:
+        raise ValueError("only one of --config and --preset can be given, got both")
+    if path is not None:
+        return read_config(path)
+    return Config() if preset_name is None else preset(preset_name)

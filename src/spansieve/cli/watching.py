@@ -1,0 +1,78 @@
+"""A run on the terminal: a bar with loss, dev F1, tokens per second and time left, and a line per epoch."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from spansieve.training.reports import DataCounts, EpochReport, StepReport
+
+
+class TerminalObserver:
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._progress = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("loss {task.fields[loss]}"),
+            TextColumn("dev F1 {task.fields[f1]}"),
+            TextColumn("{task.fields[speed]} tokens/s"),
+            TextColumn("{task.fields[left]} left"),
+            console=console,
+        )
+
+    def __enter__(self) -> TerminalObserver:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._progress.stop()
+
+    def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
+        labels = ", ".join(counts.labels)
+        self.console.print(
+            f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}), max_width {counts.max_width}"
+        )
+        if counts.lost_to_overlaps:
+            self.console.print(f"[yellow]{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them[/]")
+        if counts.lost_to_width:
+            self.console.print(f"[yellow]{counts.lost_to_width:,} entities left out: wider than max_width[/]")
+        if counts.unknown_in_dev:
+            names = ", ".join(counts.unknown_in_dev)
+            self.console.print(f"[yellow]labels that only the dev data has, and that count as missed: {names}[/]")
+        if step:
+            self.console.print(f"going on from step {step:,} of {num_steps:,}")
+        self._task = self._progress.add_task(
+            "", total=num_steps, completed=step, epoch=1, loss="-", f1="-", speed="-", left="-"
+        )
+
+    def on_step(self, report: StepReport) -> None:
+        self._progress.update(
+            self._task,
+            completed=report.step,
+            epoch=report.epoch,
+            loss=f"{report.loss:.3f}",
+            speed=f"{report.tokens_per_second:,.0f}",
+            left=duration(report.seconds_left),
+        )
+
+    def on_epoch(self, report: EpochReport) -> None:
+        f1 = f"{100 * report.dev['f1']:.2f}"
+        self._progress.update(self._task, completed=report.step, f1=f1)
+        precision, recall = (f"{100 * report.dev[name]:.2f}" for name in ("precision", "recall"))
+        line = f"epoch {report.epoch:>2}  loss {report.loss:7.3f}  P {precision} R {recall} F1 [bold]{f1}[/]"
+        if report.graph:
+            line += f"  |V| {report.graph['nodes']:.1f} |E| {report.graph['edges']:.1f}"
+            line += f" kept {100 * report.graph['filter_recall']:.1f}"
+        self.console.print(line + (" [green]best[/]" if report.is_best else ""), highlight=False)
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(75.2), duration(3700)
+    ('1:15', '1:01:40')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,42 @@
+"""A model against labelled text: scores, how sure they are, and how far its probabilities can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spansieve.data.example import Example
+from spansieve.evaluation.calibration import Calibration, calibrate, outcomes
+from spansieve.evaluation.intervals import Intervals, bootstrap
+from spansieve.evaluation.scores import Scores, evaluate
+from spansieve.prediction.predictor import Predictor
+
+
+@dataclass(frozen=True)
+class Assessment:
+    scores: Scores
+    intervals: Intervals
+    calibration: Calibration
+    unknown_labels: tuple[str, ...]  # gold has them, the model does not
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "scores": self.scores.to_dict(),
+            "intervals": self.intervals.to_dict(),
+            "calibration": self.calibration.to_dict(),
+            "unknown_labels": list(self.unknown_labels),
+        }
+
+
+def assess(predictor: Predictor, examples: Sequence[Example], seed: int = 0) -> Assessment:
+    gold = [example.segments for example in examples]
+    found = predictor.predict_tokens([example.tokens for example in examples], probabilities=True)
+    predicted = [one.segments for one in found]
+    unknown = {segment.label for segments in gold for segment in segments} - set(predictor.labels)
+    return Assessment(
+        scores=evaluate(gold, predicted, [len(example) for example in examples]),
+        intervals=bootstrap(gold, predicted, seed=seed),
+        calibration=calibrate(*outcomes(gold, predicted, [one.probabilities or [] for one in found])),
+        unknown_labels=tuple(sorted(unknown)),
+    )
