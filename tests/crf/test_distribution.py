@@ -57,6 +57,20 @@ def test_from_dense_scores_gradients_of_both_orders_are_those_of_the_reference(g
     torch.testing.assert_close(found[0][:-1], found[1][:-1])
 
 
+def test_what_is_handed_out_may_be_written_to():
+    make, gold = MAKERS["filtered"]
+    generator = torch.Generator().manual_seed(2)
+    inputs = [torch.randn(*s, generator=generator, requires_grad=True) for s in ((2, 4, 2, 3), (3, 3))]
+    expected, distribution = make(*inputs), make(*inputs)
+    with torch.no_grad():
+        for handed_out in (distribution.log_partition, distribution.marginals, distribution.transition_counts):
+            handed_out.zero_()
+    for ask in (lambda d: d.log_prob(gold), lambda d: d.log_partition):
+        torch.testing.assert_close(ask(distribution), ask(expected))
+        found, wanted = (torch.autograd.grad(ask(d).sum(), inputs) for d in (distribution, expected))
+        torch.testing.assert_close(found, wanted)
+
+
 def test_made_without_gradients_there_are_none():
     scores, transition = torch.randn(2, 4, 2, 3, requires_grad=True), torch.randn(3, 3)
     with torch.no_grad():

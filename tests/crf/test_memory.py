@@ -45,3 +45,22 @@ def test_everything_asked_and_nothing_kept(make, gold):
         assert held() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("make", [filtered, semi_markov, linear_chain])
+@pytest.mark.parametrize("ask", ["log_partition", "marginals", "transition_counts"])
+def test_nor_does_the_graph_hold_itself(make, ask):
+    """What a node of the graph holds must not hold the node: such a cycle no collector can see through."""
+    scores, transition = torch.randn(2, 8, 3, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    gc.disable()
+    try:
+        distribution = make(scores, transition)
+        asked = getattr(distribution, ask)
+        node = asked.grad_fn
+        while not hasattr(node, "distribution"):
+            node = next(follower for follower, _ in node.next_functions if follower is not None)
+        held = weakref.ref(node.distribution)
+        del distribution, asked, node
+        assert held() is None
+    finally:
+        gc.enable()

@@ -37,9 +37,9 @@ class FilteredFused(FilteredSemiMarkov):
         self.num_sentences, self._kernel = len(global_scores), kernel
         self._shape = global_scores.shape
         is_tracked = (global_scores.requires_grad or transition.requires_grad) and torch.is_grad_enabled()
-        self._dense = global_scores if is_tracked else global_scores.detach()
+        self._dense = global_scores.detach() if global_scores.requires_grad and not is_tracked else global_scores
         self._has_best = inputs.gold is None and not is_tracked
-        self._sums_found: Sums | None = None
+        self._sums_found: Sums | None = None  # arrays: a tensor would join the graph that holds this
         gold = None if inputs.gold is None else inputs.gold.segments
         if is_tracked:
             self._kept, self._sums_found = kernel.sums_from_scores(*inputs[:4], gold, inputs.skip)
@@ -84,9 +84,10 @@ class FilteredFused(FilteredSemiMarkov):
         return torch.is_grad_enabled() and (self._dense.requires_grad or self.transition.requires_grad)
 
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
-        # The scores can only be this distribution's own, which the filter looked up.
+        # The scores can only be this distribution's own, which the filter looked up. What is handed out may be written
+        # to, hence the copies.
         if self._sums_found is not None:
-            return self._sums_found
+            return Sums._make(torch.from_numpy(array.copy()) for array in self._sums_found)
         return self._kernel.kept_sums(self._kept, transition, self.lengths, self.skip, with_marginals)
 
     @cached_property

@@ -64,10 +64,9 @@ def segments_from_scores(local_scores, global_scores, transition, lengths, gold,
 
 
 def sums_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool) -> tuple[Kept, Sums]:
-    """The candidates with their global scores, and the sums over the paths through them."""
+    """The candidates with their global scores, and the sums over the paths through them, all of it arrays."""
     arrays = _arrays(local_scores, global_scores, transition, lengths)
-    kept, sums = cpu.sums_from_scores(*arrays, gold=gold, skip=skip, threads=_threads())
-    return kept, _sums(sums)
+    return cpu.sums_from_scores(*arrays, gold=gold, skip=skip, threads=_threads())
 
 
 def kept_sums(kept: Kept, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool) -> Sums:
