@@ -59,8 +59,8 @@ def filter_spans(
 
 def segments_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool) -> Kept:
     """The candidates with their global scores and, if asked for, which of them the best path takes and its score."""
-    arrays = _arrays(local_scores, global_scores, transition, lengths)
-    return cpu.segments_from_scores(*arrays, gold=gold, skip=skip, find_best=find_best, threads=_threads())
+    arrays = _array(local_scores), _array(global_scores), _array(transition), _array(lengths)
+    return cpu.segments_from_scores(*arrays, gold, skip, find_best, torch.get_num_threads())
 
 
 def sums_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool) -> tuple[Kept, Sums]:
@@ -90,7 +90,8 @@ def _arrays(*tensors):
 
 
 def _array(tensor: Tensor):
-    tensor = tensor.detach() if tensor.requires_grad else tensor
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     return tensor.numpy() if tensor.is_contiguous() else tensor.contiguous().numpy()
 
 
