@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from spansieve import __version__
-from spansieve.cli import benchmark, compare, convert, data, demo, evaluate, predict, train
+from spansieve.cli import benchmark, compare, convert, data, demo, evaluate, example, predict, train
 
 app = typer.Typer(
     help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
@@ -19,6 +21,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     demo.demo,
+    example.example,
     train.train,
     evaluate.evaluate,
     predict.predict,
@@ -26,8 +29,24 @@ COMMANDS = (
     convert.convert,
     data.data,
 )
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Ctrl-C ends a command with exit code 130, as it does everywhere; versions of typer differ in this."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    return run
+
+
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(_interruptible(command))
 app.add_typer(benchmark.app, name="benchmark")
 
 
@@ -47,19 +66,21 @@ def _root(
 
 def main() -> None:
     """Errors that a user can do something about are one line, and the exit code is 1; with --debug they are traced."""
-    is_debug = "--debug" in sys.argv
-    if is_debug:  # wherever it stands on the line
-        sys.argv = [sys.argv[0], *(argument for argument in sys.argv[1:] if argument != "--debug")]
+    options, rest = _split(sys.argv[1:])
+    is_debug = "--debug" in options
     try:
-        app()
+        app([*(option for option in options if option != "--debug"), *rest])
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         if is_debug:
             raise
         print(f"error: {_in_one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        raise SystemExit(130) from None
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """At `--`, after which everything is text."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:end], arguments[end:]
 
 
 def _in_one_line(error: Exception) -> str:

@@ -39,18 +39,21 @@ def compare(
     by_a, by_b = ([one.segments for one in load(path, device).predict_tokens(tokens)] for path in (a, b))
     comparison = compared(gold, by_a, by_b, lengths=list(map(len, examples)), seed=seed)
 
-    table = Table(title=f"F1 on {data}", title_justify="left")
+    for name, path in (("A", a), ("B", b)):
+        console.print(f"[bold]{name}[/] {escape(str(path))}", highlight=False, soft_wrap=True)
+    table = Table(title=escape(f"F1 on {data}"), title_justify="left")
     table.add_column("label")
-    for name in (f"A: {a}", f"B: {b}", "B - A"):
-        table.add_column(escape(name), justify="right")
+    for name in ("A", "B", "B - A"):
+        table.add_column(name, justify="right")
     for row in comparison_rows(comparison):
         name, *figures = row.values()
-        table.add_row(str(name), *(percent(float(figure)) for figure in figures))
+        table.add_row(escape(str(name)), *(percent(float(figure)) for figure in figures))
     console.print(table)
     low, high = percent(comparison.difference.low), percent(comparison.difference.high)
     console.print(
-        f"B - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}; "
-        f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)"
+        f"\nB - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}; "
+        f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)",
+        highlight=False,
     )
     console.print(f"\n{len(comparison.differences):,} of {len(examples):,} sentences differ")
     for difference in comparison.differences[:show]:

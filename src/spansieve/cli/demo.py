@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 FOLDER = Path("runs/demo")
 
@@ -26,12 +26,13 @@ def demo(
     from spansieve.data.sample import sample_corpus, unseen_sentences
     from spansieve.evaluation.scores import Scores
     from spansieve.prediction.predictor import load
-    from spansieve.training.run import RUN, train
+    from spansieve.training.folder import is_run_on, remove_run
+    from spansieve.training.run import train
 
     console = Console()
-    if (output / RUN).exists():
-        shutil.rmtree(output)
     corpus = sample_corpus()
+    if is_run_on(output, corpus.train, corpus.dev):  # anybody else's run is left alone, and told
+        remove_run(output)
     console.print("\n[bold]The built-in encoder with a filtered semi-Markov CRF, on a generated sample corpus[/]")
     config = with_settings(preset("demo"), {"training.seed": seed})
     with TerminalObserver(console) as observer:
@@ -46,8 +47,11 @@ def demo(
     for example in unseen_sentences():
         text = " ".join(example.tokens)
         console.print(highlighted(text, predictor.predict(text), predictor.labels), soft_wrap=True, highlight=False)
+    model = escape(str(result.model))
     console.print(
-        f"\nThe model is in [bold]{result.model}[/]. Yours next:\n"
-        f'  spansieve predict {result.model} "Ada Lovelace met Charles Babbage in London."\n'
-        f"  spansieve train train.conll dev.conll --output runs/mine\n"
+        f"\nThe model is in [bold]{model}[/]. Yours next:\n"
+        f'  spansieve predict {model} "Ada Lovelace met Charles Babbage in London."\n'
+        f"  spansieve train train.conll dev.conll --output runs/mine\n",
+        highlight=False,
+        soft_wrap=True,
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 
 def evaluate(
@@ -38,10 +39,11 @@ def evaluate(
     console.print(counts_table(dict(scores.by_length), "by length of the sentence", "tokens"))
     console.print(
         f"probabilities: expected calibration error {percent(calibration.expected_error)} %, "
-        f"Brier score {calibration.brier:.4f}, over {calibration.count:,} predicted entities"
+        f"Brier score {calibration.brier:.4f}, over {calibration.count:,} predicted entities",
+        highlight=False,
     )
     if assessment.unknown_labels:
-        names = ", ".join(assessment.unknown_labels)
+        names = escape(", ".join(assessment.unknown_labels))
         console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
     if json_file is not None:
         json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -70,19 +70,24 @@ def _sources(texts: list[str] | None, files: list[Path] | None, whole: bool) -> 
     def read() -> Iterator[str]:
         yield from texts or ()
         for path in files or ():
-            stream = sys.stdin if path == Path("-") else path.open(encoding="utf-8")
-            try:
-                if whole:
-                    yield stream.read()
-                else:
-                    yield from (line.rstrip("\r\n") for line in stream)
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path} must be UTF-8 text: {error}") from error
-            finally:
-                if stream is not sys.stdin:
-                    stream.close()
+            with _opened(path) as stream:
+                try:
+                    if whole:
+                        yield stream.read()
+                    else:
+                        yield from (line.rstrip("\r\n") for line in stream)
+                except UnicodeDecodeError as error:
+                    name = "standard input" if path == Path("-") else path
+                    raise ValueError(f"{name} must be UTF-8 text: {error}") from error
 
     return read()
+
+
+def _opened(path: Path) -> IO[str]:
+    """Line ends as they are, so that offsets are those of the file."""
+    if path == Path("-"):
+        return open(sys.stdin.fileno(), encoding="utf-8-sig", newline="", closefd=False)
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def _write(predictor: Predictor, texts: Iterable[str], chosen: Output, target: IO[str]) -> None:

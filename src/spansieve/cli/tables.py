@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.markup import escape
 from rich.table import Table
 
 from spansieve.evaluation.intervals import Interval, Intervals
@@ -10,14 +11,14 @@ from spansieve.evaluation.scores import Counts, Scores
 
 def score_table(scores: Scores, title: str, intervals: Intervals | None = None) -> Table:
     """Per label and over all; with intervals, how sure F1 is."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("label")
     for name in ("precision", "recall", "F1", *(["95 % interval"] if intervals else []), "gold", "predicted"):
         table.add_column(name, justify="right")
 
     def add(name: str, figures: tuple[float, float, float], interval: Interval | None, counts: Counts) -> None:
         between = [] if intervals is None else [_between(interval)]
-        table.add_row(name, *map(percent, figures), *between, f"{counts.gold:,}", f"{counts.predicted:,}")
+        table.add_row(escape(name), *map(percent, figures), *between, f"{counts.gold:,}", f"{counts.predicted:,}")
 
     for label, counts in scores.by_label.items():
         interval = None if intervals is None else intervals.by_label.get(label)
@@ -31,7 +32,7 @@ def score_table(scores: Scores, title: str, intervals: Intervals | None = None) 
 
 
 def counts_table(parts: dict[str, Counts], title: str, name: str) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     table.add_column(name)
     for column in ("precision", "recall", "F1", "gold", "predicted"):
         table.add_column(column, justify="right")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from spansieve.config import Config, parsed_setting, preset, presets, read_config, with_settings
 
@@ -54,35 +55,39 @@ def train(
     chosen = with_settings(chosen, {name: value for name, value in flags.items() if value is not None})
     chosen = with_settings(chosen, dict(map(parsed_setting, settings or [])))
 
+    from spansieve.cli.reading import read_with_notes
     from spansieve.cli.watching import TerminalObserver, duration
-    from spansieve.data.formats import read_examples
-    from spansieve.data.notes import Notes
+    from spansieve.training.processes import is_main_process
     from spansieve.training.run import train as run
 
-    console, notes = Console(), Notes()
-    splits = [None if path is None else read_examples(path, format, notes) for path in (train, dev, test)]
-    if notes:
-        console.print(f"[yellow]{notes}[/]")
-    with TerminalObserver(console) as observer:
-        result = run(
-            chosen,
-            splits[0] or [],
-            splits[1] or [],
-            output,
-            test_examples=splits[2],
-            resume=resume,
-            observer=observer,
-            trackers=tracker or (),
-            use_cpu=cpu,
-        )
+    console = Console(quiet=not is_main_process(cpu))  # of several processes one speaks
+    splits = [None if path is None else read_with_notes(path, format, console) for path in (train, dev, test)]
+    try:
+        with TerminalObserver(console) as observer:
+            result = run(
+                chosen,
+                splits[0] or [],
+                splits[1] or [],
+                output,
+                test_examples=splits[2],
+                resume=resume,
+                observer=observer,
+                trackers=tracker or (),
+                use_cpu=cpu,
+            )
+    except KeyboardInterrupt:
+        console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
+        raise
     from spansieve.cli.tables import score_table
     from spansieve.evaluation.scores import Scores
+    from spansieve.training.folder import RESULTS
 
     console.print(f"trained for {duration(result.seconds)}; epoch {result.best_epoch} was the best on dev")
     for name, scores in (("dev", result.dev), ("test", result.test)):
         if scores is not None:
             console.print(score_table(Scores.from_dict(scores), name))
-    console.print(f"the model is in [bold]{result.model}[/], all figures in {output / 'results.json'}")
+    where = f"the model is in [bold]{escape(str(result.model))}[/], all figures in {escape(str(output / RESULTS))}"
+    console.print(where, highlight=False, soft_wrap=True)
 
 
 def _configuration(path: Path | None, preset_name: str | None) -> Config:

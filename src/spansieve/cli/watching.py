@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from spansieve.training.reports import DataCounts, EpochReport, StepReport
@@ -30,16 +31,17 @@ class TerminalObserver:
         self._progress.stop()
 
     def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
-        labels = ", ".join(counts.labels)
+        labels = escape(", ".join(counts.labels))
         self.console.print(
-            f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}), max_width {counts.max_width}"
+            f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}), max_width {counts.max_width}",
+            highlight=False,
         )
         if counts.lost_to_overlaps:
             self.console.print(f"[yellow]{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them[/]")
         if counts.lost_to_width:
             self.console.print(f"[yellow]{counts.lost_to_width:,} entities left out: wider than max_width[/]")
         if counts.unknown_in_dev:
-            names = ", ".join(counts.unknown_in_dev)
+            names = escape(", ".join(counts.unknown_in_dev))
             self.console.print(f"[yellow]labels that only the dev data has, and that count as missed: {names}[/]")
         if step:
             self.console.print(f"going on from step {step:,} of {num_steps:,}")

@@ -1,6 +1,6 @@
 """A model on disk: one folder that holds everything, loads without a network, and runs no code.
 
-config.json         what the model is, its labels, and the checksum of its weights
+config.json         what the model is, its labels, and the checksums of its files and of itself
 model.safetensors   the weights
 encoder/            tokenizer and configuration of a Hugging Face encoder
 README.md           the model card, with scores
@@ -8,20 +8,30 @@ README.md           the model card, with scores
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from spansieve.config import ConfigError, ModelConfig, from_dict, to_dict
+from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict, to_dict
 from spansieve.labels import LabelSet
+from spansieve.models.disk import (
+    checksum,
+    checksums,
+    is_sealed,
+    save_weights,
+    sealed,
+    sync,
+    sync_folder,
+    system_errors,
+    write_durably,
+)
 from spansieve.models.tagger import Tagger
 
 FORMAT = "spansieve model"
@@ -33,26 +43,16 @@ class ModelError(ValueError):
     """A folder holds no model of ours, or a damaged one."""
 
 
+# ---- Saving ----------------------------------------------------------------------------------------------------------
+
+
 def save_model(tagger: Tagger, folder: Path, card: str = "", weights: Mapping[str, torch.Tensor] | None = None) -> None:
     """Into `folder`, whole or not at all: what was there before stays until the new one is complete."""
-    new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
+    new, old = _new(folder), _old(folder)
     shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
     try:
-        save_weights(dict(tagger.state_dict() if weights is None else weights), new / WEIGHTS)
-        (new / ENCODER).mkdir()
-        tagger.encoder.save(new / ENCODER)
-        if not any((new / ENCODER).iterdir()):
-            (new / ENCODER).rmdir()
-        about = {
-            "format": FORMAT,
-            "version": VERSION,
-            "labels": list(tagger.labels),
-            "model": to_dict(tagger.config),
-            "weights_sha256": checksum(new / WEIGHTS),
-        }
-        write_durably(new / CONFIG, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
-        write_durably(new / CARD, card)
+        new.mkdir(parents=True)
+        _fill(new, tagger, card, tagger.state_dict() if weights is None else weights)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -60,35 +60,95 @@ def save_model(tagger: Tagger, folder: Path, card: str = "", weights: Mapping[st
     if folder.exists():
         folder.rename(old)
     new.rename(folder)
+    sync_folder(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
+def _fill(folder: Path, tagger: Tagger, card: str, weights: Mapping[str, torch.Tensor]) -> None:
+    save_weights(weights, folder / WEIGHTS)
+    encoder = folder / ENCODER
+    encoder.mkdir()
+    with system_errors(encoder):
+        tagger.encoder.save(encoder)
+    if not any(encoder.iterdir()):
+        encoder.rmdir()
+    files = checksums(folder)
+    for name in files:
+        sync(folder / name)
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "labels": list(tagger.labels),
+        "model": to_dict(_portable(tagger.config)),
+        "files": files,
+    }
+    write_durably(folder / CARD, card)
+    # The last one: a folder that has it is complete.
+    write_durably(folder / CONFIG, json.dumps(sealed(about), indent=2, ensure_ascii=False) + "\n")
+
+
+def with_card(folder: Path, card: str) -> None:
+    write_durably(folder / CARD, card)
+
+
+def encoder_name(config: ModelConfig) -> str:
+    """What the encoder is called anywhere: of a folder on this machine only the last part."""
+    name = config.encoder.name
+    if name == BUILTIN or not Path(name).is_dir():
+        return name
+    last = Path(name).resolve().name
+    return last if last not in ("", BUILTIN) else f"{last or 'local'}-encoder"
+
+
+def _portable(config: ModelConfig) -> ModelConfig:
+    return replace(config, encoder=replace(config.encoder, name=encoder_name(config)))
+
+
+# ---- After a kill ----------------------------------------------------------------------------------------------------
+
+
 def recover_model(folder: Path) -> None:
-    """After a kill between the two renames of `save_model`: put the complete model that is there in its place."""
-    new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-    if not folder.exists() and old.exists():
-        (new if (new / CARD).exists() and (new / CONFIG).exists() else old).rename(folder)
-    for left in (new, old):
+    """Put the complete model that a kill in the middle of `save_model` left beside its place into it."""
+    standing = _standing(folder)
+    if standing != folder:
+        standing.rename(folder)
+    for left in (_new(folder), _old(folder)):
         shutil.rmtree(left, ignore_errors=True)
 
 
+def _standing(folder: Path) -> Path:
+    """Where the model is: in its place or, after a kill between the two renames of `save_model`, beside it."""
+    if not folder.exists():
+        for beside in (_new(folder), _old(folder)):
+            if (beside / CONFIG).is_file():
+                return beside
+    return folder
+
+
+def _new(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.new")
+
+
+def _old(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
+
+
+# ---- Loading ---------------------------------------------------------------------------------------------------------
+
+
 def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger:
-    folder = Path(folder)
+    """On a device, ready to predict. Raises ModelError where the folder is damaged or holds something else."""
+    usable = _usable(device)
+    folder = _standing(Path(folder))
     about = _about(folder)
+    _check_files(folder, about)
     try:
-        config = from_dict(ModelConfig, about["model"])
-        labels = LabelSet(about["labels"])
-    except (KeyError, TypeError, ConfigError, ValueError) as error:
-        raise ModelError(f"{folder / CONFIG} is damaged or of a newer version: {error}") from error
-    weights = folder / WEIGHTS
-    if not weights.is_file() or checksum(weights) != about.get("weights_sha256"):
-        raise ModelError(f"{weights} must be the file that {CONFIG} was written with; it is missing or damaged")
-    tagger = Tagger(config, labels, folder / ENCODER)
-    try:
-        tagger.load_state_dict(load_file(weights))
-    except (SafetensorError, RuntimeError) as error:
-        raise ModelError(f"{weights} does not fit {CONFIG}: {error}") from error
-    return tagger.to(device).eval()
+        config, labels = from_dict(ModelConfig, about["model"]), LabelSet(about["labels"])
+        tagger = Tagger(config, labels, folder / ENCODER)
+        tagger.load_state_dict(load_file(folder / WEIGHTS))
+    except (KeyError, TypeError, AttributeError, ConfigError, ValueError, SafetensorError, RuntimeError) as error:
+        raise ModelError(f"{folder} holds a model that this version of spansieve cannot build: {error}") from error
+    return tagger.to(usable).eval()
 
 
 def _about(folder: Path) -> dict[str, Any]:
@@ -103,30 +163,27 @@ def _about(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{path} must say that its format is {FORMAT!r}: this folder holds no spansieve model")
     if about.get("version") != VERSION:
         raise ModelError(f"{path} must be of version {VERSION}, got {about.get('version')}: use a newer spansieve")
+    if not is_sealed(about):
+        raise ModelError(f"{path} is damaged: it was changed after it was written")
     return about
 
 
-def with_card(folder: Path, card: str) -> None:
-    write_durably(folder / CARD, card)
+def _check_files(folder: Path, about: Mapping[str, Any]) -> None:
+    """Every file that the model was written with; others may stand there too."""
+    files = about.get("files")
+    if not isinstance(files, dict) or WEIGHTS not in files:
+        raise ModelError(f"{folder / CONFIG} must name the checksum of {WEIGHTS}")
+    for name, wanted in files.items():
+        path = folder / name
+        if not path.is_file():
+            raise ModelError(f"{path} is missing")
+        if checksum(path) != wanted:
+            raise ModelError(f"{path} is damaged: it is not the file that {CONFIG} was written with")
 
 
-def save_weights(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """As safetensors, on the disk when this returns. Tensors that share memory are stored once each."""
-    save_file({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}, path)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def write_durably(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+def _usable(device: str | torch.device) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device must be cpu or one that can be used here, got {str(device)!r}: {reason}") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spansieve.models.storage import encoder_name
+
 if TYPE_CHECKING:
     from spansieve.training.run import TrainingResult
 
@@ -15,7 +17,7 @@ def model_card(result: TrainingResult) -> str:
         "library_name: spansieve",
         "pipeline_tag: token-classification",
         "---",
-        f"# A {model.head} model on the {model.encoder.name} encoder",
+        f"# A {model.head} model on the {encoder_name(model)} encoder",
         "",
         f"Finds {', '.join(counts.labels)} in text{_limit(result)}.",
         f"Trained on {counts.sentences:,} sentences with {counts.entities:,} entities in "
@@ -47,6 +49,7 @@ def _limit(result: TrainingResult) -> str:
 def _table(scores: dict[str, Any], split: str) -> list[str]:
     def row(name: str, values: dict[str, Any]) -> str:
         numbers = " | ".join(f"{100 * values[key]:.2f}" for key in ("precision", "recall", "f1"))
+        name = name.replace("|", "\\|")
         return f"| {name} | {numbers} | {values['gold']} |"
 
     rows = [row(label, values) for label, values in scores["by_label"].items()]

@@ -1,7 +1,7 @@
 """Where a run stands, on disk: written whole or not at all, as safetensors and JSON, the newest two kept.
 
 A checkpoint is written into a folder with another name, flushed to the disk and renamed; its state names the checksum
-of every file. Whatever moment a run is killed at, the newest folder with matching checksums is complete.
+of every file and its own. Whatever moment a run is killed at, the newest folder with matching checksums is complete.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from spansieve.models.storage import checksum, save_weights, write_durably
+from spansieve.models.disk import checksum, checksums, is_sealed, save_weights, sealed, sync_folder, write_durably
 from spansieve.training.averaging import Averaging
 
 STATE = "state.json"
@@ -35,21 +36,29 @@ def write_checkpoint(
 ) -> Path:
     place = folder / f"step-{step:08d}"
     new = folder / f".{place.name}.new"
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
+    for left in folder.glob(".*.new"):  # by a kill
+        shutil.rmtree(left, ignore_errors=True)
     try:
+        new.mkdir(parents=True)
         for name, part in tensors.items():
             save_weights(part, new / f"{name}.safetensors")
-        sums = {path.name: checksum(path) for path in sorted(new.iterdir())}
-        write_durably(new / STATE, json.dumps({"step": step, "files": sums, **state}, indent=2))
+        write_durably(new / STATE, json.dumps(sealed({"step": step, "files": checksums(new), **state}), indent=2))
         shutil.rmtree(place, ignore_errors=True)
         new.rename(place)
+        sync_folder(folder)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    for _, old in _places(folder)[KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
+    _remove_others(folder, step)
     return place
+
+
+def _remove_others(folder: Path, step: int) -> None:
+    """Old ones, and damaged ones, which a run that goes on from an earlier step has before it."""
+    places = _places(folder)
+    reached = [place for found, place in places if found <= step]
+    for place in [place for found, place in places if found > step] + reached[KEPT:]:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
@@ -57,11 +66,10 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
     for step, place in _places(folder):
         try:
             state = json.loads((place / STATE).read_text(encoding="utf-8"))
-            if all(checksum(place / name) == wanted for name, wanted in state["files"].items()):
-                tensors = {Path(name).stem: load_file(place / name) for name in state["files"]}
-                return Checkpoint(step, state, tensors)
-        except (OSError, ValueError, KeyError):
-            continue  # damaged: the one before it will do
+            if is_sealed(state) and all(checksum(place / name) == sum_ for name, sum_ in state["files"].items()):
+                return Checkpoint(step, state, {Path(name).stem: load_file(place / name) for name in state["files"]})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
+            pass  # damaged: the one before it will do
     return None
 
 

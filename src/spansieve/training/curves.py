@@ -17,7 +17,8 @@ def draw_curves(history: Sequence[dict[str, Any]], path: Path) -> None:
     panels = figure.subplots(1, 3 if has_graph else 2)
     epochs = [entry["epoch"] for entry in history]
     panels[0].plot(epochs, [entry["loss"] for entry in history], marker="o", markersize=3)
-    panels[0].set(ylabel="training loss per sentence", yscale="log")
+    is_log = all(entry["loss"] > 0 for entry in history)
+    panels[0].set(ylabel="training loss per sentence", yscale="log" if is_log else "linear")
     for name in ("precision", "recall", "f1"):
         label = "F1" if name == "f1" else name
         panels[1].plot(epochs, [100 * entry["dev"][name] for entry in history], marker="o", markersize=3, label=label)

@@ -6,7 +6,7 @@ rates, its randomness. A run that goes on from a checkpoint therefore ends as an
 
 from __future__ import annotations
 
-import errno
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.utils import gather_object
 from torch import Tensor
 
 from spansieve.config import Config
@@ -25,17 +25,14 @@ from spansieve.models.tagger import Batch, Tagger
 from spansieve.segments import NamedSegment
 from spansieve.training.averaging import Averaging
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
+from spansieve.training.folder import CHECKPOINTS, MODEL, TrainingError, on_disk
 from spansieve.training.optimizers import build_optimizer, set_rates
+from spansieve.training.processes import build_accelerator
 from spansieve.training.reports import DataCounts, EpochReport, Observer, StepReport
 from spansieve.training.scoring import DevScore, score_on
 
-CHECKPOINTS, MODEL = "checkpoints", "model"
 SECONDS_PER_REPORT, STEPS_PER_REPORT = 0.5, 20
-STEPS_PER_CHECKPOINT = 1_000
-
-
-class TrainingError(RuntimeError):
-    """A run cannot go on; what it has reached is on the disk."""
+SMALLEST_STEP = 8  # a last step with less than this part of the others' sentences is joined to one of them
 
 
 @dataclass
@@ -67,14 +64,12 @@ class Trainer:
     ) -> None:
         self.config, self.folder, self.observer = config.training, folder, observer
         self.train_examples, self.dev_examples = train, dev
-        self.accelerator = Accelerator(
-            mixed_precision=self.config.precision,
-            cpu=use_cpu,
-            log_with=list(trackers) or None,
-            project_dir=str(folder),
-            # An encoder may have weights that no token's vector depends on.
-            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
-        )
+        self.accelerator = build_accelerator(self.config.precision, folder, trackers, use_cpu)
+        if len(train) < self.accelerator.num_processes:
+            raise ValueError(
+                f"training data must have a sentence for each of {self.accelerator.num_processes} processes, "
+                f"got {len(train)}"
+            )
         torch.manual_seed(self.config.seed)
         self.tagger = Tagger.for_data(config.model, train).to(self.accelerator.device)
         self.gold, self.counts = _gold(self.tagger, train, dev)
@@ -99,6 +94,7 @@ class Trainer:
         self._seconds_before = self.progress.seconds
         while self.progress.epoch < self.config.epochs and not self._is_out_of_patience():
             self._run_epoch()
+        self.accelerator.wait_for_everyone()  # the main process may still be writing
         self.accelerator.end_training()
         return self.progress
 
@@ -107,6 +103,11 @@ class Trainer:
             recover_model(self.folder / MODEL)
         self.accelerator.wait_for_everyone()
         checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
+        steps = {None if checkpoint is None else checkpoint.step}
+        if self.accelerator.num_processes > 1:
+            steps = set(gather_object(list(steps)))
+        if len(steps) > 1:
+            raise TrainingError(f"every process must see the same checkpoints in {self.folder}, got steps {steps}")
         if checkpoint is not None:
             restore(checkpoint, self.tagger, self.optimizer, self.averaging)
             self.progress = Progress(**checkpoint.state["progress"])
@@ -118,19 +119,18 @@ class Trainer:
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)
         left = steps[self.progress.in_epoch :]
-        self._loss_parts: dict[str, Tensor] = {}
-        self._sentences = self._tokens = 0
+        self._open_sums()
         self.model.train()
         for step, batches in zip(left, prepared_ahead(left, self._batches)):
             self._train_step(step, batches)
-            if step is not left[-1] and self._is_due(self._saved, self.config.checkpoint_seconds, STEPS_PER_CHECKPOINT):
+            if step is not left[-1] and self._is_checkpoint_due():
                 self._take_in_losses()
                 self._save_checkpoint()
         self._take_in_losses()
         self._end_epoch()
 
     def _plan(self, epoch: int) -> list[list[int]]:
-        smallest = self.accelerator.num_processes * self.config.accumulation
+        smallest = max(self.accelerator.num_processes * self.config.accumulation, self.step_size // SMALLEST_STEP)
         return plan_epoch(self.lengths, self.step_size, self.config.seed, epoch, smallest)
 
     def _batches(self, step: Sequence[int]) -> list[Batch]:
@@ -144,14 +144,15 @@ class Trainer:
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
         # The step's own seed: there is no state of chance to restore, and each process draws its own.
-        torch.manual_seed((self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index)
+        seed = (self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index
+        torch.manual_seed(seed % 2**63)
         part = set_rates(self.optimizer, self.config, self.progress.step, self.num_steps)
         for batch in batches[:-1]:
             with self.accelerator.no_sync(self.model):
                 self._backward(batch, len(step))
         self._backward(batches[-1], len(step))
         if self.config.clip is not None:
-            self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
+            self._norm: Tensor | None = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.step += 1
@@ -160,14 +161,24 @@ class Trainer:
             self.averaging.update(self.progress.step)
         self._sentences += len(step)
         self._tokens += sum(self.lengths[i] for i in step)
-        if self._is_due(self._reported, SECONDS_PER_REPORT, STEPS_PER_REPORT):
+        if self._is_report_due():
             self._report_step(part)
 
-    def _is_due(self, since: float, seconds: float, steps: int) -> bool:
+    def _is_report_due(self) -> bool:
         """By the clock; where there are several processes, by the count of steps, on which all agree."""
         if self.accelerator.num_processes > 1:
-            return self.progress.step % steps == 0
-        return time.monotonic() - since > seconds
+            return self.progress.step % STEPS_PER_REPORT == 0
+        return time.monotonic() - self._reported > SECONDS_PER_REPORT
+
+    def _is_checkpoint_due(self) -> bool:
+        """By the clock of the main process, which the others are told now and then."""
+        is_due = time.monotonic() - self._saved > self.config.checkpoint_seconds
+        if self.accelerator.num_processes == 1:
+            return is_due
+        if self.progress.step % STEPS_PER_REPORT:
+            return False
+        told = torch.tensor(float(is_due and self.accelerator.is_main_process), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(told, "sum"))
 
     def _backward(self, batch: Batch, num_sentences: int) -> None:
         """The loss is a mean over the sentences of the whole step, on all processes, whose gradients are averaged."""
@@ -177,20 +188,32 @@ class Trainer:
         for name, loss in losses.items():
             summed = loss.detach().sum()
             self._loss_parts[name] = self._loss_parts[name] + summed if name in self._loss_parts else summed
+        self._loss += total.detach()
 
     # ---- What is reported and kept -----------------------------------------------------------------------------------
+
+    def _open_sums(self) -> None:
+        device = self.accelerator.device
+        # Of the epoch, in the order of the steps and not in that of the reports: the sum is the same whenever they are.
+        so_far = self.progress.loss if self.accelerator.is_main_process else 0.0
+        self._loss = torch.tensor(so_far, dtype=torch.float32 if device.type == "mps" else torch.float64, device=device)
+        self._norm = None  # of the last step's gradient
+        self._loss_parts: dict[str, Tensor] = {}  # since the last report
+        self._sentences = self._tokens = 0
 
     def _take_in_losses(self) -> tuple[float, dict[str, float]]:
         """Losses since the last time, per sentence. The host waits for the device here, and not in every step."""
         parts = {name: float(self.accelerator.reduce(value, "sum")) for name, value in self._loss_parts.items()}
         total, sentences = sum(parts.values()), max(self._sentences, 1)
-        self.progress.loss += total
+        self.progress.loss = float(self.accelerator.reduce(self._loss, "sum"))
         self._loss_parts = {}
         self._sentences = self._tokens = 0
-        if total != total:
-            raise TrainingError(
-                f"the loss must be a number, got NaN at step {self.progress.step}: a lower rate may help"
-            )
+        for name, value in (("loss", self.progress.loss), ("norm of the gradient", self._norm)):
+            if value is not None and not math.isfinite(value):
+                raise TrainingError(
+                    f"the {name} must be a number, got {float(value)} by step {self.progress.step}: "
+                    "a lower training.rate or training.encoder_rate may help"
+                )
         return total / sentences, {name: value / sentences for name, value in parts.items()}
 
     def _report_step(self, rate_part: float) -> None:
@@ -231,7 +254,8 @@ class Trainer:
         progress.history.append(report.to_dict())
         if self.accelerator.is_main_process:
             if is_best:
-                self._on_disk(lambda: save_model(self.tagger, self.folder / MODEL, weights=self._weights()))
+                weights = self._weights()
+                on_disk(self.folder, lambda: save_model(self.tagger, self.folder / MODEL, weights=weights))
             self.observer.on_epoch(report)
             values = {f"dev/{name}": value for name, value in (dev | score.graph).items()}
             self.accelerator.log(values, step=progress.step)
@@ -253,18 +277,9 @@ class Trainer:
         if self.accelerator.is_main_process:
             state = {"progress": vars(self.progress)}
             tensors = tensors_of(self.tagger, self.optimizer, self.averaging)
-            self._on_disk(lambda: write_checkpoint(self.folder / CHECKPOINTS, self.progress.step, state, tensors))
+            place, step = self.folder / CHECKPOINTS, self.progress.step
+            on_disk(self.folder, lambda: write_checkpoint(place, step, state, tensors))
         self._saved = time.monotonic()
-
-    def _on_disk(self, write) -> None:
-        try:
-            write()
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            good = newest_checkpoint(self.folder / CHECKPOINTS)
-            kept = "no checkpoint was written yet" if good is None else f"the checkpoint of step {good.step} is intact"
-            raise TrainingError(f"no space is left for {self.folder}; {kept}: make room, then --resume") from error
 
 
 def _gold(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import nn
 
 from spansieve.config import TrainingConfig
 from spansieve.models.tagger import Tagger
@@ -15,12 +16,13 @@ from spansieve.models.tagger import Tagger
 
 def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optimizer:
     """Pretrained weights and the rest apart; biases, norms and tables are not drawn to zero."""
-    groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
+    tables = _tables(tagger)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in tagger.named_parameters():
         if parameter.requires_grad:
             is_pretrained = tagger.encoder.is_pretrained and name.startswith("encoder.model.")
             rate = config.encoder_rate if is_pretrained else config.rate
-            decay = config.weight_decay if parameter.ndim > 1 and not _is_table(tagger, name) else 0.0
+            decay = config.weight_decay if parameter.ndim > 1 and parameter not in tables else 0.0
             groups.setdefault((rate, decay), []).append(parameter)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     listed = [
@@ -30,10 +32,9 @@ def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optim
     return kind(listed, fused=True)
 
 
-def _is_table(tagger: Tagger, name: str) -> bool:
-    return (
-        name.startswith("encoder.") and not tagger.encoder.is_pretrained and name.split(".")[1] in ("tables", "grams")
-    )
+def _tables(tagger: Tagger) -> set[torch.Tensor]:
+    """Rows that a batch has no token for would only ever shrink."""
+    return {module.weight for module in tagger.modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))}
 
 
 def set_rates(optimizer: torch.optim.Optimizer, config: TrainingConfig, step: int, num_steps: int) -> float:

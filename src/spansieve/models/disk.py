@@ -1,0 +1,106 @@
+"""Files that are on the disk, whole, when a call returns, and that show when they were changed since."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+SEAL = "sha256"
+
+
+def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """As safetensors. Tensors that share memory are stored once each."""
+    path.touch()
+    mode = path.stat().st_mode  # safetensors would leave a file that only its owner can read
+    with system_errors(path):
+        save_file({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}, path)
+    path.chmod(mode)
+    sync(path)
+
+
+def write_durably(path: Path, text: str) -> None:
+    """What the file held before stays until the new text is complete."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync(path: Path) -> None:
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in it; where a system has no such thing, there is nothing to do."""
+    if hasattr(os, "O_DIRECTORY"):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+@contextmanager
+def system_errors(path: Path) -> Iterator[None]:
+    """Libraries in Rust tell the system's errors in words only: they come out as OSError, as everywhere else."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+
+
+# ---- Whether something was changed -----------------------------------------------------------------------------------
+
+
+def checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """Of every file below a folder, by its path in there."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): checksum(path) for path in files}
+
+
+def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """With a checksum of the values among them.
+
+    >>> about = sealed({"step": 3})
+    >>> is_sealed(about), is_sealed(about | {"step": 4})
+    (True, False)
+    """
+    return {**values, SEAL: _digest(values)}
+
+
+def is_sealed(values: Mapping[str, Any]) -> bool:
+    return values.get(SEAL) == _digest({name: value for name, value in values.items() if name != SEAL})
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
