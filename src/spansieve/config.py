@@ -40,6 +40,11 @@ class EncoderConfig:
     max_subwords: int | None = None  # in one window, special ones included; None: what the encoder can take
     overlap: float = 0.25  # of a window with the next, where a sentence is longer than one
 
+    def __post_init__(self) -> None:
+        _check(bool(self.name), f"encoder.name must be {BUILTIN!r}, a Hugging Face name or a folder, got {self.name!r}")
+        _check_least(self, 1, "max_subwords")
+        _check(0 <= self.overlap < 1, f"overlap must lie in [0, 1), got {self.overlap}")
+
 
 @dataclass(frozen=True)
 class BuiltinConfig:
@@ -52,6 +57,12 @@ class BuiltinConfig:
     layers: int = 1
     unseen_rate: float = 0.1  # how often a token's identity is hidden in training, so that its form must do
     dropout: float = 0.4
+
+    def __post_init__(self) -> None:
+        _check_least(self, 2, "rows")  # one of them is for what is hidden
+        _check_least(self, 1, "feature_size", "size", "layers")
+        _check(0 <= self.unseen_rate <= 1, f"unseen_rate must lie in [0, 1], got {self.unseen_rate}")
+        _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
-        _check(self.max_width is None or self.max_width >= 1, f"max_width must be at least 1, got {self.max_width}")
+        _check_least(self, 1, "hidden_size", "max_width")
 
 
 @dataclass(frozen=True)
@@ -96,12 +107,11 @@ class TrainingConfig:
     checkpoint_seconds: float = 120.0  # at most so much is lost when a run is killed; every epoch ends with one, too
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulation"):
-            _check(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("encoder_rate", "rate"):
-            _check(getattr(self, name) >= 0, f"{name} must not be negative, got {getattr(self, name)}")
+        _check_least(self, 1, "epochs", "batch_size", "accumulation", "patience")
+        _check_least(self, 0, "encoder_rate", "rate", "weight_decay", "checkpoint_seconds")
         _check(0 <= self.warmup <= 1, f"warmup must lie in [0, 1], got {self.warmup}")
         _check(self.clip is None or self.clip > 0, f"clip must be above 0, got {self.clip}")
+        _check(self.averaging is None or 0 < self.averaging < 1, f"averaging must lie in (0, 1), got {self.averaging}")
 
 
 @dataclass(frozen=True)
@@ -214,6 +224,13 @@ def _flat(hint: Any) -> list[Any]:
         return list(get_args(hint))
     inner = get_args(hint)
     return [choice for part in inner for choice in _flat(part)] if inner else [hint]
+
+
+def _check_least(config: Any, least: int, *names: str) -> None:
+    """Those of the settings that are set are at least so much; NaN is not."""
+    for name in names:
+        value = getattr(config, name)
+        _check(value is None or value >= least, f"{name} must be at least {least}, got {value}")
 
 
 def _check(holds: bool, message: str) -> None:

@@ -40,7 +40,11 @@ def plan_epoch(lengths: Sequence[int], step_size: int, seed: int, epoch: int, sm
 
 
 def share(step: Sequence[int], process: int, processes: int, parts: int) -> list[list[int]]:
-    """One process's part of a step, as `parts` batches that are taken one after the other."""
+    """One process's part of a step, as `parts` batches that are taken one after the other; none of them is empty."""
+    if len(step) < processes:
+        raise ValueError(
+            f"a step must have a sentence for each of the {processes} processes, got {len(step)}: train on fewer"
+        )
     own = step[process::processes]
     return [list(own[part::parts]) for part in range(parts) if part < len(own)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spansieve.crf import Distribution, FilteredSemiMarkov, Gold
 from spansieve.models.head import Head, HeadGold, dense_shape, labels_of_spans
@@ -26,7 +26,12 @@ class FilteredHead(Head):
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
         shape = dense_shape(lengths, self.max_width, len(self.labels))
-        return HeadGold(Gold.from_segments(segments, shape, lengths), labels_of_spans(segments, shape, lengths))
+        structures = Gold.from_segments(segments, shape, lengths)
+        assert structures.segments is not None
+        return HeadGold(structures, labels_of_spans(structures.segments, shape, lengths))
+
+    def entities(self, structure: Any) -> tuple[Segment, ...]:
+        return structure  # a path has no null segments
 
     def graph_counts(self, distribution: Distribution, gold: Sequence[Sequence[Segment]]) -> GraphCounts:
         """How large the graphs of a batch are, and how much of gold the filter left in them."""

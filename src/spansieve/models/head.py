@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.crf import Distribution, Gold
+from spansieve.crf.structures import FlatSegments
 from spansieve.labels import LabelSet
 from spansieve.segments import Segment
 
@@ -67,26 +68,31 @@ class Head(nn.Module):
 
     def probabilities(self, distribution: Distribution, entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
         """P(this segment is in the output) of each entity."""
-        marginals = distribution.marginals.cpu()  # (B, L, K, Y)
-        return [
-            [float(marginals[b, s.start, s.end - s.start - 1, s.label]) for s in sentence]
-            for b, sentence in enumerate(entities)
-        ]
+        if not any(entities):
+            return [[] for _ in entities]
+        marginals = distribution.marginals  # (B, L, K, Y)
+        place = [(b, s.start, s.end - s.start - 1, s.label) for b, found in enumerate(entities) for s in found]
+        values = marginals[torch.tensor(place, device=marginals.device).unbind(1)]
+        return like_entities(values.clamp(0.0, 1.0).tolist(), entities)
+
+
+def like_entities(values: Sequence[float], entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
+    """One value per entity, sentence by sentence."""
+    each = iter(values)
+    return [[next(each) for _ in found] for found in entities]
 
 
 def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:
     return len(lengths), max(lengths, default=0), max_width, num_labels
 
 
-def labels_of_spans(segments: Sequence[Sequence[Segment]], shape: Sequence[int], lengths: Sequence[int]) -> Tensor:
+def labels_of_spans(segments: FlatSegments, shape: Sequence[int], lengths: Sequence[int]) -> Tensor:
     """(B, L, K): null where no gold segment is, IGNORED where there is no such span."""
     num_sentences, num_tokens, max_width, _ = shape
     end = np.arange(num_tokens)[:, None] + np.arange(1, max_width + 1)
     is_span = end <= np.asarray(lengths, np.int64).reshape(num_sentences, 1, 1)
     labels = np.where(is_span, 0, IGNORED)
-    for b, sentence in enumerate(segments):
-        for start, stop, label in sentence:
-            labels[b, start, stop - start - 1] = label
+    labels[segments.sentence, segments.start, segments.end - segments.start - 1] = segments.label
     return torch.from_numpy(labels)
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from spansieve.config import BuiltinConfig
-from spansieve.nn.encoder import Encoder
+from spansieve.nn.encoder import Encoder, padded
 from spansieve.nn.word_features import FIELDS, IDENTITY, WordFeatures
 
 
@@ -35,23 +35,21 @@ class BuiltinEncoder(Encoder):
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         place: dict[str, int] = {}
-        longest = max(map(len, sentences), default=0)
-        words = torch.zeros(len(sentences), longest, dtype=torch.int64)
-        for b, sentence in enumerate(sentences):
-            words[b, : len(sentence)] = torch.tensor([place.setdefault(word, len(place)) for word in sentence])
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        flat = [place.setdefault(word, len(place)) for sentence in sentences for word in sentence]
         rows = self._words(list(place))
         return {
-            "words": words,  # (B, L): which of the distinct words each token is
+            "words": torch.from_numpy(padded(flat, lengths)),  # (B, L): which of the distinct words each token is
             "fields": torch.from_numpy(rows.fields),  # (U, F)
             "grams": torch.from_numpy(rows.grams),
             "gram_offsets": torch.from_numpy(rows.gram_offsets),  # (U,)
-            "num_tokens": torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64),
+            "num_tokens": torch.from_numpy(lengths),
         }
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         if not features["words"].numel():
             return self.grams.weight.new_zeros(*features["words"].shape, self.size)
-        words = self.dropout(self._distinct(features))[features["words"]]  # (B, L, D)
+        words = nn.functional.embedding(features["words"], self.dropout(self._distinct(features)))  # (B, L, D)
         return self.context(words, features["num_tokens"])
 
     def _distinct(self, features: Mapping[str, Tensor]) -> Tensor:
@@ -66,17 +64,40 @@ class BuiltinEncoder(Encoder):
 
 
 class LstmContext(nn.Module):
+    """Each layer reads the sentence in both directions.
+
+    The sentences are not packed: on the CPU that takes twice as long, and on a GPU the host would wait for the lengths.
+    Turned around within its length instead, a sentence has its padding last in either direction.
+    """
+
     def __init__(self, size: int, layers: int, dropout: float) -> None:
         super().__init__()
         self.size = 2 * size
-        between = dropout if layers > 1 else 0.0
-        self.lstm = nn.LSTM(size, size, layers, batch_first=True, bidirectional=True, dropout=between)
+        sizes = [size, *[2 * size] * (layers - 1)]
+        self.rightward = nn.ModuleList(nn.LSTM(read, size) for read in sizes)
+        self.leftward = nn.ModuleList(nn.LSTM(read, size) for read in sizes)
+        self.between = nn.Dropout(dropout)
 
     def forward(self, words: Tensor, num_tokens: Tensor) -> Tensor:
-        # A sentence without tokens is read as one of padding, and its vectors are left out again.
-        packed = pack_padded_sequence(words, num_tokens.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        read, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=words.shape[1])
-        return read.masked_fill(_is_beyond(words, num_tokens), 0.0)
+        turn = _turned(words, num_tokens)
+        read = words.transpose(0, 1)  # (L, B, D)
+        for layer, (rightward, leftward) in enumerate(zip(self.rightward, self.leftward)):
+            read = self.between(read) if layer else read
+            turned = leftward(_rows(read, turn))[0]
+            read = torch.cat((rightward(read)[0], _rows(turned, turn)), dim=-1)
+        return read.transpose(0, 1).masked_fill(_is_beyond(words, num_tokens), 0.0)
+
+
+def _turned(words: Tensor, num_tokens: Tensor) -> Tensor:
+    """(L·B,): where in the flattened (L, B) each position is found when every sentence is turned around."""
+    num_sentences, longest, _ = words.shape
+    position = torch.arange(longest, device=words.device)[:, None]
+    other = torch.where(position < num_tokens, num_tokens - 1 - position, position)
+    return (other * num_sentences + torch.arange(num_sentences, device=words.device)).flatten()
+
+
+def _rows(read: Tensor, place: Tensor) -> Tensor:
+    return read.flatten(0, 1).index_select(0, place).view_as(read)
 
 
 class ConvContext(nn.Module):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 LOWER, UPPER, TITLE, MIXED, NUMBER, OTHER = range(1, 7)
 NUM_CASINGS = 7  # 0 stands for what is no token
 
 
+@lru_cache(maxsize=1 << 16)
 def casing_of(word: str) -> int:
     """
     >>> [casing_of(word) for word in ("paris", "UN", "Paris", "McGill", "1996-08-30", "…")] == [1, 2, 3, 4, 5, 6]

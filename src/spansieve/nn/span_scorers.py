@@ -15,6 +15,10 @@ from spansieve.config import Features
 from spansieve.crf.candidates import Candidates
 
 
+HALF = (torch.float16, torch.bfloat16)
+LONG = 1_024  # tokens
+
+
 class SpanScorer(nn.Module):
     """`dense(state)[b, i, w, s·Y + y]` scores the segment that starts at i, has width w + 1 and label y, in set s.
 
@@ -121,7 +125,7 @@ class EndpointScorer(SpanScorer):
         hidden = first[:, :, None] + spread(last, self.max_width) + self.width.weight  # (B, L, K, H)
         for prefix in content:
             sums = span_sums(prefix, self.max_width)
-            hidden = hidden + sums / widths_of(sums)
+            hidden = hidden + (sums / widths_of(sums)).to(hidden.dtype)
         return self.output(hidden.relu())
 
     def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
@@ -129,7 +133,7 @@ class EndpointScorer(SpanScorer):
         sentence, width = candidates.sentence, candidates.end - candidates.start
         hidden = first[sentence, candidates.start] + last[sentence, candidates.end - 1] + self.width(width - 1)
         for prefix in content:
-            hidden = hidden + sums_at(prefix, candidates) / width[:, None]
+            hidden = hidden + (sums_at(prefix, candidates) / width[:, None]).to(hidden.dtype)
         return self.output(hidden.relu())
 
 
@@ -149,13 +153,17 @@ def span_scorer(
 
 def spread(tokens: Tensor, max_width: int) -> Tensor:
     """What stands at the last token of each span, (B, L, K, D), zero beyond the end: a view, not a copy."""
-    padded = nn.functional.pad(tokens, (0, 0, 0, max_width - 1))
+    padded = nn.functional.pad(tokens, (0, 0, 0, max_width))
     return padded.unfold(1, max_width, 1).transpose(2, 3)[:, : tokens.shape[1]]
 
 
 def prefix_sums(tokens: Tensor) -> Tensor:
-    """(B, L + 1, D): the sums of the first tokens, in single precision at least."""
-    wide = tokens.float() if tokens.dtype in (torch.float16, torch.bfloat16) else tokens
+    """(B, L + 1, D): the sums of the first tokens, in single precision at least.
+
+    In double precision where there are many: of a sum of thousands single precision keeps too little of the last few.
+    """
+    is_long = tokens.shape[1] > LONG
+    wide = tokens.double() if is_long else tokens.float() if tokens.dtype in HALF else tokens
     return nn.functional.pad(wide.cumsum(1), (0, 0, 1, 0))
 
 

@@ -15,7 +15,7 @@ FIELDS = ("word", "norm", "prefix", "suffix", "shape")  # one table each
 IDENTITY = 2  # the first fields say which word it is, the others only what it looks like
 GRAM_WIDTHS = (2, 3, 4, 5)  # characters in a piece of a word
 LONGEST = 32  # characters of a word whose pieces are looked at, from either end: a word may be a whole encoded file
-MOST_CACHED = 1_000_000
+MOST_CACHED = 200_000  # words, some hundred bytes each
 
 
 class WordRows(NamedTuple):
@@ -47,7 +47,7 @@ class WordFeatures:
             return WordRows(np.zeros((0, len(FIELDS)), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
         counts = np.fromiter((len(grams) for _, grams in found), np.int64, len(found))
         return WordRows(
-            np.stack([fields for fields, _ in found]),
+            np.concatenate([fields for fields, _ in found]).reshape(len(found), len(FIELDS)),
             np.concatenate([grams for _, grams in found]),
             counts.cumsum() - counts,
         )
