@@ -30,6 +30,7 @@ def predict_segments(
     look: Callable[[Sequence[int], Distribution], None] | None = None,
 ) -> list[Found]:
     """The best set of segments of each sentence. `look` sees each batch's indices and its distribution."""
+    _check_sentences(sentences)
     found: list[Found | None] = [None] * len(sentences)
     was_training = tagger.training
     tagger.eval()
@@ -52,3 +53,13 @@ def predict_segments(
     finally:
         tagger.train(was_training)
     return [one for one in found if one is not None]
+
+
+def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:
+    for sentence in sentences:
+        if isinstance(sentence, str):  # its characters would be the tokens
+            raise TypeError(f"a sentence must be a sequence of tokens, got {sentence!r}")
+        if not {str}.issuperset(map(type, sentence)):
+            for token in sentence:
+                if not isinstance(token, str):
+                    raise TypeError(f"a token must be a string, got {token!r}")

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from spansieve.config import Features
 from spansieve.crf.candidates import Candidates
 
-
 HALF = (torch.float16, torch.bfloat16)
 LONG = 1_024  # tokens
 

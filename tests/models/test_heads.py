@@ -1,0 +1,227 @@
+"""Every head against enumeration: its loss, its best structure, its probabilities."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from spansieve import Segment
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.head import HeadGold
+from spansieve.models.tagger import HEADS
+from tests.batches import random_gold
+from tests.nn.heads import entities_by_definition, head_of, oracle_of, probability_of, tokens_of
+from tests.oracle import kept_by_filter
+
+LENGTHS = [4, 0, 1, 3]
+CASES = [
+    ("crf", {"scheme": "BIO"}),
+    ("crf", {"scheme": "BIOES"}),
+    ("semicrf", {}),
+    ("semicrf-unit-null", {}),
+    ("fsemicrf", {}),
+    ("fsemicrf", {"skip": True, "features": "sum"}),
+    ("filter-only", {"features": "mean"}),
+    ("global-selection", {"features": "max"}),
+    ("global-selection", {"skip": True}),
+]
+every_case = pytest.mark.parametrize(
+    ("name", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1]
+)
+every_seed = pytest.mark.parametrize("seed", range(3))
+
+
+def drawn(name, settings, seed):
+    # Enumeration of tags grows fast: BIOES has 1 + 4 per label.
+    head = head_of(name, num_names=1 if settings.get("scheme") == "BIOES" else 2, seed=seed, **settings)
+    random = np.random.default_rng(seed)
+    gold = [random_gold(random, length, 3, len(head.labels)) for length in LENGTHS]
+    return head, tokens_of(LENGTHS, seed), torch.tensor(LENGTHS), gold
+
+
+def test_every_head_is_here():
+    assert {name for name, _ in CASES} == set(HEADS)
+
+
+@every_case
+@every_seed
+def test_the_loss_is_log_z_less_the_score_of_gold(name, settings, seed):
+    head, tokens, lengths, gold = drawn(name, settings, seed)
+    losses = head.losses(tokens, lengths, head.gold(gold, LENGTHS))
+    for loss in losses.values():
+        assert loss.shape == (len(LENGTHS),)
+        assert (loss >= -1e-5).all()
+    if name == "filter-only":
+        return
+    listed = oracle_of(head, tokens, LENGTHS, gold)
+    for b, golden in enumerate(gold):
+        scores = [s for s, one in listed.possible(b) if _is_gold(head, one.structure, golden)]
+        assert len(scores) == 1
+        expected = listed.log_partition[b] - scores[0]
+        loss = losses.get("segmentation", losses.get("sequence"))[b].detach()
+        assert math.isclose(float(loss), expected, rel_tol=1e-4, abs_tol=2e-4)
+
+
+def _is_gold(head, structure, golden) -> bool:
+    """Of the segmentations that mean the same, gold is the one whose null segments are one token wide."""
+    if entities_by_definition(head, structure) != golden:
+        return False
+    return isinstance(structure, list) or all(s.label or s.width == 1 for s in structure)
+
+
+@every_case
+@every_seed
+def test_the_best_structure_is_the_best(name, settings, seed):
+    head, tokens, lengths, _ = drawn(name, settings, seed)
+    distribution, listed = head.distribution(tokens, lengths), oracle_of(head, tokens, LENGTHS)
+    for b, structure in enumerate(distribution.mode):
+        (score,) = [s for s, one in listed.possible(b) if one.structure == structure]
+        assert math.isclose(score, listed.max_score[b], abs_tol=1e-4)
+        assert list(head.entities(structure)) == entities_by_definition(head, structure)
+
+
+@every_case
+@every_seed
+def test_probabilities_are_those_of_the_enumeration(name, settings, seed):
+    head, tokens, lengths, _ = drawn(name, settings, seed)
+    distribution, listed = head.distribution(tokens, lengths), oracle_of(head, tokens, LENGTHS)
+    # Not of the best ones only: of every segment that some structure has.
+    entities = [
+        sorted({s for _, one in listed.possible(b) for s in entities_by_definition(head, one.structure)})
+        for b in range(len(LENGTHS))
+    ]
+    assert any(entities)
+    with torch.inference_mode():
+        found = head.probabilities(distribution, entities)
+    for b, segments in enumerate(entities):
+        expected = [probability_of(listed, head, b, segment) for segment in segments]
+        np.testing.assert_allclose(found[b], expected, rtol=1e-3, atol=1e-5)
+        assert all(0 <= p <= 1 for p in found[b])
+    assert head.probabilities(distribution, [[]] * len(LENGTHS)) == [[]] * len(LENGTHS)
+
+
+@every_case
+def test_a_sentence_alone_equals_the_sentence_in_a_batch(name, settings):
+    head, tokens, lengths, gold = drawn(name, settings, seed=4)
+    together = head.losses(tokens, lengths, head.gold(gold, LENGTHS))
+    modes = head.distribution(tokens, lengths).mode
+    for b, length in enumerate(LENGTHS):
+        own = tokens[b : b + 1, :length]
+        alone = head.losses(own, lengths[b : b + 1], head.gold([gold[b]], [length]))
+        for part, loss in together.items():
+            torch.testing.assert_close(alone[part][0], loss[b], rtol=1e-4, atol=1e-4)
+        assert head.distribution(own, lengths[b : b + 1]).mode == [modes[b]]
+
+
+@every_case
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
+def test_nothing_to_learn_from_and_nothing_to_find(name, settings, lengths):
+    head, tokens = head_of(name, **settings), tokens_of(lengths)
+    gold = head.gold([[] for _ in lengths], lengths)
+    for loss in head.losses(tokens, torch.tensor(lengths, dtype=torch.int64), gold).values():
+        torch.testing.assert_close(loss.detach(), torch.zeros(len(lengths)))
+    distribution = head.distribution(tokens, torch.tensor(lengths, dtype=torch.int64))
+    assert [list(head.entities(structure)) for structure in distribution.mode] == [[] for _ in lengths]
+
+
+@every_case
+def test_gradients_are_finite_and_reach_every_weight(name, settings):
+    head, tokens, lengths, gold = drawn(name, settings, seed=1)
+    tokens.requires_grad_()
+    sum(loss.sum() for loss in head.losses(tokens, lengths, head.gold(gold, LENGTHS)).values()).backward()
+    for parameter in (tokens, *head.parameters()):
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+
+
+# ---- The filter ------------------------------------------------------------------------------------------------------
+
+FILTERED = [name for name in HEADS if issubclass(HEADS[name], FilteredHead)]
+
+
+@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_the_filtering_loss_is_a_weighted_cross_entropy_of_every_span(name, beta):
+    head = head_of(name, beta=beta)
+    tokens, lengths = tokens_of(LENGTHS), torch.tensor(LENGTHS)
+    gold = [[Segment(0, 2, 1), Segment(3, 4, 2)], [], [Segment(0, 1, 2)], []]
+    local = head.scorer.dense(head.scorer(tokens))[..., :3].detach().log_softmax(-1)
+    found = head.losses(tokens, lengths, head.gold(gold, LENGTHS))["filtering"].detach()
+    for b, length in enumerate(LENGTHS):
+        label_of = {(s.start, s.end): s.label for s in gold[b]}
+        expected = 0.0
+        for start, end in itertools.combinations(range(length + 1), 2):
+            if end - start <= 3:
+                label = label_of.get((start, end), 0)
+                expected -= float(local[b, start, end - start - 1, label]) * (1.0 if label else beta)
+        assert math.isclose(float(found[b]), expected, rel_tol=1e-4, abs_tol=1e-5)
+
+
+@pytest.mark.parametrize("name", FILTERED)
+def test_graph_counts(name):
+    head = head_of(name)
+    tokens, lengths = tokens_of(LENGTHS), torch.tensor(LENGTHS)
+    local = head.scorer.dense(head.scorer(tokens))[..., :3].detach().numpy()
+    kept = kept_by_filter(local, LENGTHS)
+    gold = [kept[0][:2], [], [Segment(0, 1, 1)], [Segment(0, 3, 1), Segment(0, 3, 2)]]
+    counts = head.graph_counts(head.distribution(tokens, lengths), gold)
+    assert counts.sentences == 4
+    assert counts.nodes == sum(map(len, kept))
+    assert counts.gold == sum(map(len, gold))
+    assert counts.gold_kept == sum(segment in nodes for nodes, golden in zip(kept, gold) for segment in golden)
+    assert counts.plus(counts).nodes == 2 * counts.nodes
+
+
+def test_gold_of_another_head_is_refused():
+    head, other = head_of("fsemicrf"), head_of("semicrf")
+    gold = other.gold([[]], [2])
+    assert isinstance(gold, HeadGold)
+    with pytest.raises(ValueError, match="gold must be made by the head"):
+        gold.labels()
+    with pytest.raises(ValueError, match="label"):
+        head.losses(tokens_of([2]), torch.tensor([2]), gold)
+
+
+# ---- Tags ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
+def test_no_predicted_tags_are_ill_formed(scheme):
+    for seed in range(20):
+        head = head_of("crf", num_names=3, seed=seed, scheme=scheme)
+        lengths = [9, 4, 1, 2]
+        for tags in head.distribution(tokens_of(lengths, seed), torch.tensor(lengths)).mode:
+            allowed = head.constraints.is_allowed
+            assert all(allowed[previous, following] for previous, following in zip(tags, tags[1:]))
+            assert head.constraints.can_start[tags[0]]
+            assert head.constraints.can_end[tags[-1]]
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
+def test_tags_and_segments_are_two_ways_to_say_the_same(scheme):
+    head = head_of("crf", num_names=3, scheme=scheme)
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        length = int(random.integers(0, 9))
+        gold = random_gold(random, length, 4, 4)
+        assert list(head.entities(head._tags(gold, length))) == gold
+
+
+def test_a_crf_has_no_widest_segment():
+    head = head_of("crf", max_width=2)
+    assert head.fits(Segment(0, 50, 1))
+    assert not head_of("semicrf", max_width=2).fits(Segment(0, 3, 1))
+    head.gold([[Segment(0, 5, 1)]], [5])
+
+
+@pytest.mark.parametrize(
+    ("segments", "message"),
+    [([Segment(0, 2, 1), Segment(1, 3, 2)], "must not overlap"), ([Segment(1, 4, 1)], "must lie within the 3 tokens")],
+)
+def test_tags_cannot_be_made_of_any_segments(segments, message):
+    with pytest.raises(ValueError, match=message):
+        head_of("crf").gold([segments], [3])

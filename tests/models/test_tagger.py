@@ -1,0 +1,124 @@
+"""Whole models: what they take from the data, what they refuse, and that each of them learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spansieve.config import BuiltinConfig, EncoderConfig, ModelConfig
+from spansieve.data.example import Example
+from spansieve.labels import LabelSet
+from spansieve.models.predicting import predict_segments
+from spansieve.models.tagger import HEADS, Tagger
+from tests.nn.tiny import bert_folder
+
+SMALL = ModelConfig(hidden_size=16, dropout=0.0, builtin=BuiltinConfig(rows=100, feature_size=8, size=16, dropout=0.0))
+EXAMPLES = [
+    Example.of("Ada Lovelace met Charles Babbage in London .", [(0, 2, "PER"), (3, 5, "PER"), (6, 7, "LOC")]),
+    Example.of("The Bank of England is in London .", [(1, 4, "ORG"), (6, 7, "LOC")]),
+    Example.of("London Paris Rome", [(0, 1, "LOC"), (1, 2, "LOC"), (2, 3, "LOC")]),
+    Example.of("Nothing happened ."),
+    Example.of("Rome"),
+    Example.of("University of New South Wales", [(0, 5, "ORG")]),
+    Example.of("Paris Hilton left Paris", [(0, 2, "PER"), (3, 4, "LOC")]),
+    Example.of([]),
+]
+
+
+def tagger_for(examples=EXAMPLES, **settings) -> Tagger:
+    torch.manual_seed(0)
+    return Tagger.for_data(replace(SMALL, **settings), examples)
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("crf", "BIO"), *((name, "BIOES") for name in HEADS)])
+def test_every_head_learns_eight_sentences_by_heart(name, scheme):
+    tagger = tagger_for(head=name, scheme=scheme).train()
+    batch = tagger.batch([e.tokens for e in EXAMPLES], [tagger.training_segments(e)[0] for e in EXAMPLES])
+    optimizer = torch.optim.Adam(tagger.parameters(), lr=0.02)
+    for _ in range(80):
+        losses = tagger(batch)
+        assert all((loss > -1e-4).all() for loss in losses.values())
+        optimizer.zero_grad()
+        sum(loss.sum() for loss in losses.values()).backward()
+        optimizer.step()
+    found = predict_segments(tagger, [example.tokens for example in EXAMPLES], with_probabilities=True)
+    assert [tuple(one.segments) for one in found] == [example.segments for example in EXAMPLES]
+    assert all(p > 0.5 for one in found for p in one.probabilities)
+    assert tagger.training
+
+
+def test_labels_and_the_widest_segment_come_from_the_data():
+    tagger = tagger_for()
+    assert tagger.labels.names == ("LOC", "ORG", "PER")
+    assert tagger.config.max_width == tagger.head.max_width == 5
+    assert tagger_for(max_width=2).head.max_width == 2
+
+
+def test_training_data_must_have_an_entity():
+    with pytest.raises(ValueError, match="at least one entity, got 2 sentences with none"):
+        tagger_for([Example.of("a b"), Example.of([])])
+
+
+def test_the_width_must_be_known():
+    with pytest.raises(ValueError, match="max_width must be set, got None"):
+        Tagger(SMALL, LabelSet(["LOC"]))
+
+
+def test_gold_that_cannot_be_learned_is_counted():
+    example = Example.of(
+        "Bank of China in New York City", [(0, 3, "ORG"), (2, 3, "LOC"), (4, 7, "LOC"), (4, 6, "LOC"), (3, 4, "X")]
+    )
+    narrow, any_width = tagger_for([example], max_width=2), tagger_for([example], max_width=2, head="crf")
+    assert narrow.training_segments(example) == ([(3, 4, "X")], 2, 2)
+    assert any_width.training_segments(example) == ([(0, 3, "ORG"), (3, 4, "X"), (4, 7, "LOC")], 2, 0)
+
+
+def test_a_label_that_the_model_does_not_have_is_refused():
+    tagger = tagger_for()
+    with pytest.raises(KeyError, match="unknown label 'GPE'; known are LOC, ORG, PER"):
+        tagger.batch([["a"]], [Example.of("a", [(0, 1, "GPE")]).segments])
+
+
+def test_a_batch_without_gold_has_no_loss():
+    tagger = tagger_for()
+    with pytest.raises(ValueError, match="a batch must have gold"):
+        tagger.losses(tagger.batch([["a"]]))
+
+
+def test_predictions_come_in_the_order_of_the_sentences_whatever_the_batches(monkeypatch):
+    tagger = tagger_for()
+    sentences = [example.tokens for example in EXAMPLES] * 3
+    expected = [predict_segments(tagger, [sentence])[0] for sentence in sentences]
+    assert predict_segments(tagger, sentences) == expected
+    monkeypatch.setattr("spansieve.models.predicting.MOST_TOKENS", 8)
+    assert predict_segments(tagger, sentences) == expected
+    assert predict_segments(tagger, []) == []
+
+
+def test_what_looks_on_sees_each_sentence_once():
+    tagger, seen = tagger_for(), []
+    predict_segments(tagger, [e.tokens for e in EXAMPLES], look=lambda indices, distribution: seen.extend(indices))
+    assert sorted(seen) == list(range(len(EXAMPLES)))
+
+
+def test_an_error_leaves_the_model_in_training():
+    tagger = tagger_for().train()
+    with pytest.raises(TypeError, match="a sentence must be a sequence of tokens, got 'Paris'"):
+        predict_segments(tagger, ["Paris"])
+    with pytest.raises(TypeError, match="a token must be a string, got 1"):
+        predict_segments(tagger, [["a"], ["a", 1]])
+    assert tagger.training
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_hugging_face_encoder_under_every_head(name, tmp_path):
+    encoder = EncoderConfig(name=bert_folder(tmp_path), casing=True)
+    tagger = tagger_for(head=name, encoder=encoder)
+    batch = tagger.batch([e.tokens for e in EXAMPLES], [tagger.training_segments(e)[0] for e in EXAMPLES])
+    total = sum(loss.sum() for loss in tagger(batch).values())
+    total.backward()
+    assert total.isfinite()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in tagger.parameters())
+    assert len(predict_segments(tagger, [e.tokens for e in EXAMPLES])) == len(EXAMPLES)

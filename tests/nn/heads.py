@@ -1,0 +1,99 @@
+"""Heads on drawn vectors of tokens, with their oracles: what a structure is worth, by enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from spansieve import Segment
+from spansieve.config import ModelConfig
+from spansieve.labels import LabelSet
+from spansieve.models.crf import CRF
+from spansieve.models.global_selection import GlobalSelection
+from spansieve.models.head import Head
+from spansieve.models.semi_crf import SemiCRF
+from spansieve.models.tagger import HEADS
+from tests import oracle
+
+SIZE = 5
+
+
+def head_of(name: str, num_names: int = 2, max_width: int = 3, seed: int = 0, **settings) -> Head:
+    """With weights that say something, transitions included."""
+    torch.manual_seed(seed)
+    config = ModelConfig(head=name, hidden_size=6, dropout=0.0, **settings)
+    labels = LabelSet([f"L{i}" for i in range(num_names)])
+    head = HEADS[name](config, labels, SIZE, max_width).eval()
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter)
+    return head
+
+
+def tokens_of(lengths: list[int], seed: int = 0) -> torch.Tensor:
+    torch.manual_seed(seed + 1)
+    return torch.randn(len(lengths), max(lengths, default=0), SIZE)
+
+
+def oracle_of(head: Head, tokens: torch.Tensor, lengths: list[int], gold=None) -> oracle.Oracle:
+    """Everything listed. With gold, of what the filtered heads keep in training."""
+    with torch.no_grad():
+        if isinstance(head, CRF):
+            transition = np.where(head.constraints.is_allowed, head.transition, -np.inf)
+            return _tagged(head, head.output(tokens).numpy(), transition, lengths)
+        scores = head.scorer.dense(head.scorer(tokens)).numpy()
+    if isinstance(head, SemiCRF):
+        return oracle.semi_markov(scores, head.transition.detach().numpy(), lengths, head.unit_null)
+    return _filtered(head, scores, lengths, gold)
+
+
+def _tagged(head: CRF, scores: np.ndarray, transition: np.ndarray, lengths: list[int]) -> oracle.Oracle:
+    listed = oracle.linear_chain(scores, transition, lengths)
+    is_start, is_end = head.constraints.can_start.numpy(), head.constraints.can_end.numpy()
+    for b, sentence in enumerate(listed.scored):
+        listed.scored[b] = [
+            (score, one)
+            for score, one in sentence
+            if not one.labels or (is_start[one.labels[0]] and is_end[one.labels[-1]])
+        ]
+    return listed
+
+
+def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold) -> oracle.Oracle:
+    num_labels = len(head.labels)
+    local = scores[..., :num_labels]
+    transition = np.zeros((num_labels, num_labels))
+    if isinstance(head, GlobalSelection):
+        global_scores = np.repeat(scores[..., num_labels:], num_labels, axis=-1)
+    elif hasattr(head, "transition"):
+        global_scores, transition = scores[..., num_labels:], head.transition.detach().numpy()
+    else:
+        global_scores = local - local[..., :1]
+    skip = getattr(head, "skip", False)
+    kept = oracle.kept_by_filter(local, lengths)
+    if gold is not None:
+        kept = oracle.kept_for_training(local, lengths, gold, skip)
+    flat = [
+        global_scores[b, s.start, s.width - 1, s.label]
+        for b, nodes in enumerate(kept)
+        for s in sorted(nodes, key=lambda s: (s.end, s.start, s.label))
+    ]
+    return oracle.filtered(kept, np.array(flat), transition, skip)
+
+
+def probability_of(listed: oracle.Oracle, head: Head, b: int, segment: Segment) -> float:
+    """The part of all structures of sentence b, by their probability, that say that this segment is one."""
+    return sum(p for p, one in listed.probabilities(b) if segment in entities_by_definition(head, one.structure))
+
+
+def entities_by_definition(head: Head, structure) -> list[Segment]:
+    if not isinstance(head, CRF):
+        return [segment for segment in structure if segment.label]
+    found, start = [], None
+    padded = [*(head.tags[tag] for tag in structure), "O"]
+    for i, tag in enumerate(padded):
+        if start is not None and (tag[0] not in "IE" or tag[2:] != padded[start][2:]):
+            found.append(Segment(start, i, head.labels.id(padded[start][2:])))
+            start = None
+        if tag[0] in "BS":
+            start = i
+    return found

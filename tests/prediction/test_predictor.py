@@ -1,0 +1,174 @@
+"""Text in, entities out: what an entity says of its text is so, in any text of any length."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spansieve.config import BuiltinConfig, ModelConfig
+from spansieve.data.example import Example
+from spansieve.models.storage import save_model
+from spansieve.models.tagger import HEADS, Tagger
+from spansieve.prediction import predictor as predictor_module
+from spansieve.prediction.assessing import assess
+from spansieve.prediction.predictor import Predictor, load
+
+# A token is told by itself and its neighbours, so that how long the text is makes no difference.
+BUILTIN = BuiltinConfig(rows=300, feature_size=8, size=16, context="conv", dropout=0.0)
+EXAMPLES = [
+    Example.of("we went to Paris yesterday", [(3, 4, "LOC")]),
+    Example.of("Ada Lovelace lives in New York .", [(0, 2, "PER"), (4, 6, "LOC")]),
+    Example.of("in القاهرة today", [(1, 2, "LOC")]),
+    Example.of("Cafe\u0301 Paris 👍🏽 Ada Lovelace", [(0, 2, "LOC"), (3, 5, "PER")]),
+    Example.of("word word word word"),
+    Example.of("to the word and , is . 👍🏽"),
+]
+PLACES = ["Paris", "New York", "New\u00a0 \nYork", "القاهرة", "Ada Lovelace", "Cafe\u0301 Paris", "Ada\u200b Lovelace"]
+FILLERS = [" ", "  ", "\n", "\n\n", "\t", "\u200b", "👍🏽", "word ", ". ", "e\u0301", "، ", "in ", "\r\n", "\u200f"]
+TEXTS = st.lists(st.sampled_from([*PLACES, *FILLERS]), max_size=12).map("".join)
+
+
+def trained(head: str = "fsemicrf") -> Predictor:
+    torch.manual_seed(0)
+    tagger = Tagger.for_data(ModelConfig(head=head, hidden_size=16, dropout=0.0, builtin=BUILTIN), EXAMPLES).train()
+    batch = tagger.batch([e.tokens for e in EXAMPLES], [tagger.training_segments(e)[0] for e in EXAMPLES])
+    optimizer = torch.optim.Adam(tagger.parameters(), lr=0.02)
+    for _ in range(80):
+        optimizer.zero_grad()
+        sum(loss.sum() for loss in tagger(batch).values()).backward()
+        optimizer.step()
+    return Predictor(tagger.eval())
+
+
+@pytest.fixture(scope="module")
+def predictor() -> Predictor:
+    return trained()
+
+
+def check(text: str, entities) -> None:
+    for entity in entities:
+        assert text[entity.start : entity.end] == entity.text
+        assert entity.text
+        assert not entity.text[0].isspace()
+        assert not entity.text[-1].isspace()
+        assert 0 <= entity.probability <= 1
+    for one, following in itertools.pairwise(entities):
+        assert one.end <= following.start
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.one_of(TEXTS, st.text(max_size=30)))
+def test_an_entity_is_where_it_says(predictor, text):
+    check(text, predictor.predict(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("  \n\t \u200b", []),
+        ("we went to Paris yesterday", [("Paris", "LOC")]),
+        ("  we   went\tto\n Paris   yesterday  ", [("Paris", "LOC")]),
+        ("Ada  Lovelace lives in New\nYork .", [("Ada  Lovelace", "PER"), ("New\nYork", "LOC")]),
+        ("in القاهرة today", [("القاهرة", "LOC")]),
+        ("Cafe\u0301 Paris 👍🏽 Ada Lovelace", [("Cafe\u0301 Paris", "LOC"), ("Ada Lovelace", "PER")]),
+        ("\u200bin \u200fالقاهرة\u200b today", [("القاهرة", "LOC")]),
+    ],
+)
+def test_entities_of_odd_texts(predictor, text, expected):
+    found = predictor.predict(text)
+    check(text, found)
+    assert [(entity.text, entity.label) for entity in found] == expected
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_an_entity_at_the_end_of_a_long_text_is_found_as_in_a_short_one(head):
+    made = trained(head)
+    short = "word " * 4 + "we went to Paris yesterday"
+    long = "word " * 20_000 + short  # no mark ends a sentence: it is one of 20,009 tokens
+    (expected,), (found,) = made.predict(short), made.predict(long)
+    check(long, [found])
+    shift = len(long) - len(short)
+    assert (found.start - shift, found.end - shift, found.label, found.text) == expected[:4]
+    assert found.probability == pytest.approx(expected.probability, abs=1e-3)
+
+
+def test_texts_share_batches_and_keep_their_order(predictor):
+    texts = [
+        "we went to Paris yesterday",
+        "",
+        "word. " * 30 + "in القاهرة today",
+        "Ada Lovelace lives in New York .",
+    ] * 3
+    together = predictor.predict_texts(texts)
+    for text, entities in zip(texts, together):
+        check(text, entities)
+        alone = predictor.predict(text)
+        assert [entity[:4] for entity in entities] == [entity[:4] for entity in alone]
+    assert predictor.predict_texts([]) == []
+    without = predictor.predict_texts(texts, probabilities=False)
+    assert [[e[:4] for e in entities] for entities in without] == [[e[:4] for e in entities] for entities in together]
+    assert all(entity.probability is None for entities in without for entity in entities)
+
+
+def test_a_stream_is_read_as_it_is_used(predictor, monkeypatch):
+    monkeypatch.setattr(predictor_module, "TEXTS_AT_ONCE", 4)
+    taken: list[int] = []
+
+    def endless():
+        for i in itertools.count():
+            taken.append(i)
+            yield f"we went to Paris {i}"
+
+    stream = predictor.stream(endless())
+    first = list(itertools.islice(stream, 6))
+    assert [text for text, _ in first] == [f"we went to Paris {i}" for i in range(6)]
+    assert len(taken) == 8
+    for text, entities in first:
+        assert [entity[:4] for entity in entities] == [entity[:4] for entity in predictor.predict(text)]
+    assert list(predictor.stream([])) == []
+
+
+def test_tokens_are_taken_as_they_are(predictor):
+    (found,) = predictor.predict_tokens([["we", "went", "to", "Paris", "yesterday"]], probabilities=True)
+    assert found.segments == [(3, 4, "LOC")]
+    assert 0.5 < found.probabilities[0] <= 1
+    (without,) = predictor.predict_tokens([["we", "went", "to", "Paris", "yesterday"]])
+    assert without.probabilities is None
+
+
+def test_examples_of_a_text(predictor):
+    text = "we went to Paris yesterday.  Then Ada Lovelace lives in New  York ."
+    examples = predictor.examples(text)
+    assert len(examples) == 2
+    entities = [example.words(segment) for example in examples for segment in example.segments]
+    assert entities == [entity.text for entity in predictor.predict(text)]
+    for example in examples:
+        assert [text[start:end] for start, end in example.offsets] == list(example.tokens)
+
+
+def test_a_text_must_be_a_string(predictor):
+    with pytest.raises(TypeError, match="a text must be a string, got bytes"):
+        predictor.predict(b"Paris")
+    with pytest.raises(TypeError, match="a sentence must be a sequence of tokens"):
+        predictor.predict_tokens(["we went to Paris"])
+
+
+def test_a_stored_model_predicts_the_same(predictor, tmp_path):
+    save_model(predictor.tagger, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.labels == predictor.labels == ("LOC", "PER")
+    text = "Ada Lovelace went to Paris and New York ."
+    assert again.predict(text) == predictor.predict(text)
+
+
+def test_assessing(predictor):
+    examples = [*EXAMPLES, Example.of("Rome", [(0, 1, "GPE")])]
+    found = assess(predictor, examples)
+    assert found.unknown_labels == ("GPE",)
+    assert found.scores.micro.recall == pytest.approx(6 / 7)
+    assert set(found.to_dict()) == {"scores", "intervals", "calibration", "unknown_labels"}

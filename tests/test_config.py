@@ -1,0 +1,203 @@
+"""Settings: from TOML and back, nothing swallowed, and the shipped presets say what the paper says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spansieve.config import (
+    Config,
+    ConfigError,
+    EncoderConfig,
+    ModelConfig,
+    TrainingConfig,
+    from_dict,
+    parsed_setting,
+    preset,
+    presets,
+    read_config,
+    to_dict,
+    with_settings,
+)
+
+EVERYTHING = """
+[model]
+head = "crf"
+features = "sum"
+hidden_size = 7
+max_width = 9
+skip = true
+beta = 0.5
+scheme = "BIO"
+dropout = 0
+[model.encoder]
+name = "some/encoder"
+pooling = "last"
+casing = true
+max_subwords = 100
+[model.builtin]
+context = "conv"
+layers = 3
+[training]
+epochs = 3
+rate = 1
+clip = 2.5
+averaging = 0.9
+precision = "bf16"
+"""
+
+
+def toml(tmp_path, text: str):
+    path = tmp_path / "run.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_toml_in_json_out_and_in_again(tmp_path):
+    config = read_config(toml(tmp_path, EVERYTHING))
+    assert config.model.head == "crf"
+    assert config.model.encoder == EncoderConfig("some/encoder", "last", casing=True, max_subwords=100)
+    assert config.model.builtin.layers == 3
+    assert config.training.rate == 1.0
+    assert isinstance(config.training.rate, float)  # a whole number is one, too
+    assert config.training.seed == TrainingConfig().seed
+    again = from_dict(Config, json.loads(json.dumps(to_dict(config))))
+    assert again == config
+
+
+def test_an_empty_file_is_the_default(tmp_path):
+    assert read_config(toml(tmp_path, "")) == Config()
+    assert from_dict(Config, to_dict(Config())) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[model]\nheads = 'crf'", "unknown setting 'model.heads'; known here are head, features"),
+        ("[train]\nepochs = 3", "unknown setting 'train'; known here are model, training"),
+        ("model = 3", "model must be a table of settings, got 3"),
+        ("[model]\nhead = 'hmm'", "model.head must be one of fsemicrf, crf, .*, got 'hmm'"),
+        ("[model]\nhead = 3", "model.head must be one of fsemicrf"),
+        ("[model]\nskip = 1", "model.skip must be one of bool, got 1"),
+        ("[model]\nbeta = true", "model.beta must be one of float, got True"),
+        ("[model]\nmax_width = 2.5", "model.max_width must be one of int, none, got 2.5"),
+        ("[model]\nmax_width = 0", "max_width must be at least 1, got 0"),
+        ("[model]\nhidden_size = 0", "hidden_size must be at least 1, got 0"),
+        ("[model]\nbeta = 0.0", r"beta must lie in \(0, 1\], got 0.0"),
+        ("[model]\ndropout = 1.0", r"dropout must lie in \[0, 1\), got 1.0"),
+        ("[model.encoder]\nname = ''", "encoder.name must be 'builtin', a Hugging Face name or a folder"),
+        ("[model.encoder]\noverlap = 1.0", r"overlap must lie in \[0, 1\), got 1.0"),
+        ("[model.encoder]\nmax_subwords = 0", "max_subwords must be at least 1, got 0"),
+        ("[model.builtin]\nrows = 1", "rows must be at least 2, got 1"),
+        ("[model.builtin]\nlayers = 0", "layers must be at least 1, got 0"),
+        ("[model.builtin]\nunseen_rate = 2", r"unseen_rate must lie in \[0, 1\], got 2.0"),
+        ("[training]\nepochs = 0", "epochs must be at least 1, got 0"),
+        ("[training]\nepochs = true", "training.epochs must be one of int, got True"),
+        ("[training]\nrate = nan", "rate must be at least 0, got nan"),
+        ("[training]\nrate = 'fast'", "training.rate must be one of float, got 'fast'"),
+        ("[training]\nwarmup = 2", r"warmup must lie in \[0, 1\], got 2.0"),
+        ("[training]\nclip = 0.0", "clip must be above 0, got 0.0"),
+        ("[training]\naveraging = 1.0", r"averaging must lie in \(0, 1\), got 1.0"),
+        ("[training]\npatience = 0", "patience must be at least 1, got 0"),
+        ("epochs = ", "must be a TOML file"),
+    ],
+)
+def test_what_a_setting_cannot_be_is_told_with_its_file(tmp_path, text, message):
+    path = toml(tmp_path, text)
+    with pytest.raises(ConfigError, match=message) as error:
+        read_config(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_must_be_text(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="must be a TOML file"):
+        read_config(path)
+
+
+# ---- Presets ---------------------------------------------------------------------------------------------------------
+
+ENCODERS = {
+    "paper-conll2003": "bert-large-cased",
+    "paper-ontonotes5": "bert-large-cased",
+    "paper-arabic-ace": "aubmindlab/bert-base-arabertv2",
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_papers_recipe(name):
+    config = preset(name)
+    assert config.model.encoder.name == ENCODERS[name]
+    assert config.model.head == "fsemicrf"
+    assert config.model.features == "sum"
+    assert not config.model.skip
+    training = config.training
+    assert (training.optimizer, training.weight_decay) == ("adam", 0.0)
+    assert (training.encoder_rate, training.rate) == (2e-5, 5e-4)
+    assert (training.batch_size, training.accumulation, training.epochs) == (8, 1, 15)
+    assert training.patience is None  # the best on dev of all epochs is what is kept
+
+
+def test_every_preset_loads():
+    assert set(presets()) == {*ENCODERS, "demo"}
+    for name in presets():
+        assert preset(name).training.epochs >= 1
+    assert preset("demo").model.encoder.name == "builtin"
+    with pytest.raises(ConfigError, match=r"unknown preset 'paper'; known are demo, paper-arabic-ace"):
+        preset("paper")
+
+
+# ---- Settings by name ------------------------------------------------------------------------------------------------
+
+
+def test_settings_by_their_dotted_names():
+    changed = with_settings(
+        Config(), {"model.head": "crf", "model.encoder.casing": True, "training.rate": 1, "model.max_width": None}
+    )
+    assert changed.model.head == "crf"
+    assert changed.model.encoder.casing
+    assert changed.training.rate == 1.0
+    assert changed.model.features == ModelConfig().features
+    assert with_settings(changed, {}) == changed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("model.hed", "crf", "unknown setting 'model.hed'; known here are head"),
+        ("modell.head", "crf", "unknown setting 'modell.head'; known here are model, training"),
+        ("model.head.name", "crf", "unknown setting 'model.head.name'; head has no settings of its own"),
+        ("model.head", "hmm", "model.head must be one of"),
+        ("training.epochs", 0, "epochs must be at least 1"),
+        ("training.epochs", None, "training.epochs must be one of int, got None"),
+        ("model", {}, "model must be one of ModelConfig"),
+    ],
+)
+def test_settings_that_cannot_be(name, value, message):
+    with pytest.raises(ConfigError, match=message):
+        with_settings(Config(), {name: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("training.rate=0.001", ("training.rate", 0.001)),
+        ("training.epochs = 3", ("training.epochs", 3)),
+        ("model.skip=true", ("model.skip", True)),
+        ("model.head=crf", ("model.head", "crf")),
+        ("model.encoder.name='a b'", ("model.encoder.name", "a b")),
+        ("model.encoder.name=./a/b=c", ("model.encoder.name", "./a/b=c")),
+        ("model.max_width=none", ("model.max_width", None)),
+        ("training.clip=null", ("training.clip", None)),
+    ],
+)
+def test_settings_as_they_are_typed(text, expected):
+    assert parsed_setting(text) == expected
+
+
+@pytest.mark.parametrize("text", ["training.rate", "=3", ""])
+def test_what_is_no_setting(text):
+    with pytest.raises(ConfigError, match=r"a setting must look like training.rate=0.001"):
+        parsed_setting(text)
