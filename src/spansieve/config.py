@@ -50,13 +50,13 @@ class EncoderConfig:
 class BuiltinConfig:
     """The size of the built-in encoder; a Hugging Face encoder has its own."""
 
-    rows: int = 20_000  # of each table that features are hashed into
-    feature_size: int = 48  # of one feature's embedding
+    rows: int = 10_000  # of each table that features are hashed into
+    feature_size: int = 96  # of one feature's embedding
     size: int = 128  # of a token's vector
     context: Context = "lstm"
     layers: int = 1
-    unseen_rate: float = 0.1  # how often a token's identity is hidden in training, so that its form must do
-    dropout: float = 0.4
+    unseen_rate: float = 0.2  # how often a token's identity is hidden in training, so that its form must do
+    dropout: float = 0.5
 
     def __post_init__(self) -> None:
         _check_least(self, 2, "rows")  # one of them is for what is hidden
@@ -70,11 +70,11 @@ class ModelConfig:
     """One of the paper's models on an encoder."""
 
     head: Head = "fsemicrf"
-    features: Features = "endpoints-content"
+    features: Features = "endpoints"
     hidden_size: int = 128  # of a span's features
     max_width: int | None = None  # None: the widest gold segment of the training data
     skip: bool = False  # the filtered model may leave candidates out
-    beta: float = 1.0  # the weight of null spans in the filtering loss
+    beta: float = 0.5  # the weight of null spans in the filtering loss
     scheme: Literal["BIO", "BIOES"] = "BIOES"  # the tags of the CRF
     dropout: float = 0.2
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -93,7 +93,7 @@ class TrainingConfig:
     epochs: int = 15
     batch_size: int = 16  # sentences, on each process
     accumulation: int = 1  # batches per step
-    encoder_rate: float = 2e-5  # of pretrained weights; the built-in encoder has none
+    encoder_rate: float = 5e-5  # of pretrained weights; the built-in encoder has none
     rate: float = 1e-3  # learning rate of everything else
     optimizer: Optimizer = "adamw"
     weight_decay: float = 0.01

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.config import Config, parsed_setting, preset, presets, read_config, with_settings
+from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
 
 
 def train(
@@ -20,7 +20,10 @@ def train(
     format: Annotated[str | None, typer.Option(help="The format of the data, where it cannot be told.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with [model] and [training].")] = None,
     preset_name: Annotated[
-        str | None, typer.Option("--preset", help=f"A shipped configuration: {', '.join(presets())}.")
+        str | None,
+        typer.Option(
+            "--preset", help=f"A shipped configuration: {', '.join(presets())}; builtin or pretrained if none is given."
+        ),
     ] = None,
     head: Annotated[
         str | None,
@@ -44,7 +47,7 @@ def train(
 
     On several GPUs or machines: accelerate launch -m spansieve train …
     """
-    chosen = _configuration(config, preset_name)
+    chosen = _configuration(config, preset_name, encoder)
     flags: dict[str, Any] = {
         "model.head": head,
         "model.encoder.name": encoder,
@@ -90,9 +93,9 @@ def train(
     console.print(where, highlight=False, soft_wrap=True)
 
 
-def _configuration(path: Path | None, preset_name: str | None) -> Config:
+def _configuration(path: Path | None, preset_name: str | None, encoder: str | None) -> Config:
     if path is not None and preset_name is not None:
         raise ValueError("only one of --config and --preset can be given, got both")
     if path is not None:
         return read_config(path)
-    return Config() if preset_name is None else preset(preset_name)
+    return preset(preset_name or ("builtin" if encoder in (None, BUILTIN) else "pretrained"))

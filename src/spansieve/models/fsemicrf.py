@@ -39,6 +39,7 @@ class FSemiCRF(FilteredHead):
         return FilteredSemiMarkov.from_scores(local_scores, global_scores, self.transition, lengths, skip=self.skip)
 
     def _scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        scores = self.scorer.dense(self.scorer(tokens)).float()
-        local_scores, global_scores = scores.chunk(2, dim=-1)
+        scores = self.scorer.dense(self.scorer(tokens)).float()  # (B, L, K, 2·Y)
+        # One copy into two packed halves, where each user of a strided half would make its own.
+        local_scores, global_scores = scores.unflatten(-1, (2, -1)).movedim(-2, 0).contiguous()
         return local_scores, global_scores

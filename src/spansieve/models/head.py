@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,9 +100,15 @@ def labels_of_spans(segments: FlatSegments, shape: Sequence[int], lengths: Seque
 def filtering_loss(local_scores: Tensor, span_labels: Tensor, beta: float) -> Tensor:
     """Cross-entropy of every span against its gold label, null spans weighted by β, summed over a sentence, (B,)."""
     num_labels = local_scores.shape[-1]
-    weight = local_scores.new_ones(num_labels)
-    weight[0] = beta
+    weight = None if beta == 1 else _weights(num_labels, beta, local_scores.dtype, local_scores.device)
     loss = nn.functional.cross_entropy(
         local_scores.reshape(-1, num_labels), span_labels.flatten(), weight, ignore_index=IGNORED, reduction="none"
     )
     return loss.view(span_labels.shape).sum((1, 2))
+
+
+@lru_cache(maxsize=32)
+def _weights(num_labels: int, beta: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """One for every label but null. Made once: a GPU would wait for each of the small steps."""
+    with torch.inference_mode(False):
+        return torch.tensor([beta] + [1.0] * (num_labels - 1), dtype=dtype, device=device)
