@@ -17,11 +17,11 @@ def model_card(result: TrainingResult) -> str:
         "library_name: spansieve",
         "pipeline_tag: token-classification",
         "---",
-        f"# A {model.head} model on the {encoder_name(model)} encoder",
+        f"# Entities by {model.head} on the {encoder_name(model)} encoder",
         "",
         f"Finds {', '.join(counts.labels)} in text{_limit(result)}.",
         f"Trained on {counts.sentences:,} sentences with {counts.entities:,} entities in "
-        f"{result.seconds / 60:.1f} minutes; epoch {result.best_epoch} of {len(result.history)} was the best on dev.",
+        f"{_time(result.seconds)}; epoch {result.best_epoch} of {len(result.history)} was the best on dev.",
         "",
         "```python",
         "import spansieve",
@@ -39,6 +39,10 @@ def model_card(result: TrainingResult) -> str:
     if result.test is not None:
         lines += ["", *_table(result.test, "test")]
     return "\n".join(lines) + "\n"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{seconds:.0f} seconds"
 
 
 def _limit(result: TrainingResult) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -182,13 +183,29 @@ class Trainer:
 
     def _backward(self, batch: Batch, num_sentences: int) -> None:
         """The loss is a mean over the sentences of the whole step, on all processes, whose gradients are averaged."""
-        losses = self.model(batch.to(self.accelerator.device))
+        with self._finite_weights():
+            losses = self.model(batch.to(self.accelerator.device))
         total = sum(losses.values(), start=torch.zeros((), device=self.accelerator.device)).sum()
         self.accelerator.backward(total * (self.accelerator.num_processes / num_sentences))
         for name, loss in losses.items():
             summed = loss.detach().sum()
             self._loss_parts[name] = self._loss_parts[name] + summed if name in self._loss_parts else summed
         self._loss += total.detach()
+
+    @contextmanager
+    def _finite_weights(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:  # no distribution takes scores that are no numbers
+            if all(bool(torch.isfinite(parameter).all()) for parameter in self.tagger.parameters()):
+                raise
+            raise self._diverged("weights", math.nan) from error
+
+    def _diverged(self, what: str, value: float) -> TrainingError:
+        return TrainingError(
+            f"the {what} must be finite, got {value} by step {self.progress.step}: "
+            "a lower rate (training.rate, training.encoder_rate) may help"
+        )
 
     # ---- What is reported and kept -----------------------------------------------------------------------------------
 
@@ -210,10 +227,7 @@ class Trainer:
         self._sentences = self._tokens = 0
         for name, value in (("loss", self.progress.loss), ("norm of the gradient", self._norm)):
             if value is not None and not math.isfinite(value):
-                raise TrainingError(
-                    f"the {name} must be a number, got {float(value)} by step {self.progress.step}: "
-                    "a lower training.rate or training.encoder_rate may help"
-                )
+                raise self._diverged(name, float(value))
         return total / sentences, {name: value / sentences for name, value in parts.items()}
 
     def _report_step(self, rate_part: float) -> None:
@@ -263,9 +277,8 @@ class Trainer:
         self._reported = time.monotonic()
 
     def _score(self) -> DevScore:
-        if self.averaging is None:
-            return score_on(self.tagger, self.dev_examples, self.accelerator)
-        with self.averaging.applied():
+        average = nullcontext() if self.averaging is None else self.averaging.applied()
+        with self._finite_weights(), average:
             return score_on(self.tagger, self.dev_examples, self.accelerator)
 
     def _weights(self) -> dict[str, Tensor]:
