@@ -141,11 +141,11 @@ def test_the_papers_recipe(name):
 
 
 def test_every_preset_loads():
-    assert set(presets()) == {*ENCODERS, "demo"}
+    assert {*ENCODERS, "demo"} <= set(presets())
     for name in presets():
         assert preset(name).training.epochs >= 1
     assert preset("demo").model.encoder.name == "builtin"
-    with pytest.raises(ConfigError, match=r"unknown preset 'paper'; known are demo, paper-arabic-ace"):
+    with pytest.raises(ConfigError, match=r"unknown preset 'paper'; known are .*paper-arabic-ace"):
         preset("paper")
 
 

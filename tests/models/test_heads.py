@@ -21,13 +21,14 @@ LENGTHS = [4, 0, 1, 3]
 CASES = [
     ("crf", {"scheme": "BIO"}),
     ("crf", {"scheme": "BIOES"}),
-    ("semicrf", {}),
-    ("semicrf-unit-null", {}),
-    ("fsemicrf", {}),
+    ("semicrf", {"features": "endpoints"}),
+    ("semicrf-unit-null", {"features": "endpoints-content"}),
+    ("fsemicrf", {"features": "endpoints"}),
+    ("fsemicrf", {"features": "endpoints-content"}),
     ("fsemicrf", {"skip": True, "features": "sum"}),
     ("filter-only", {"features": "mean"}),
     ("global-selection", {"features": "max"}),
-    ("global-selection", {"skip": True}),
+    ("global-selection", {"skip": True, "features": "endpoints"}),
 ]
 every_case = pytest.mark.parametrize(
     ("name", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1]

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from spansieve.config import Features
 from spansieve.crf.candidates import Candidates
+from spansieve.nn.hidden_of_spans import HiddenOfSpans, fill_hidden, is_for
 
 HALF = (torch.float16, torch.bfloat16)
 LONG = 1_024  # tokens
+BLOCK = 128  # tokens whose spans are scored at once on the CPU
 
 
 class SpanScorer(nn.Module):
@@ -115,24 +117,43 @@ class EndpointScorer(SpanScorer):
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
         # Dropped here and not in the layer over them, which has K times as many features.
-        projected = self.dropout(self.project(tokens))
-        first, last, *content = projected.chunk(self.parts, dim=-1)  # (B, L, H) each
-        return (first, last, *map(prefix_sums, content))
+        return (self.dropout(self.project(tokens)),)  # (B, L, P·H)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
-        first, last, *content = state
+        (projected,) = state
+        if not is_for(projected) or self.width.weight.dtype is not projected.dtype:
+            return self.by_tensors(state)
+        if torch.is_grad_enabled():
+            return self.output(HiddenOfSpans.apply(projected, self.width.weight))
+        return self._by_blocks(projected)
+
+    def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:
+        """What `dense` gives, in tensor operations."""
+        first, last, *content = state[0].chunk(self.parts, dim=-1)  # (B, L, H) each
         hidden = first[:, :, None] + spread(last, self.max_width) + self.width.weight  # (B, L, K, H)
-        for prefix in content:
-            sums = span_sums(prefix, self.max_width)
+        for part in content:
+            sums = span_sums(prefix_sums(part), self.max_width)
             hidden = hidden + (sums / widths_of(sums)).to(hidden.dtype)
         return self.output(hidden.relu())
 
+    def _by_blocks(self, projected: Tensor) -> Tensor:
+        """A few tokens at a time: the hidden layer stays in the cache, and a text of any length takes no more of it."""
+        num_sentences, num_tokens, _ = projected.shape
+        num_rows, width = num_sentences * num_tokens, self.width.weight
+        scores = projected.new_empty(num_rows, self.max_width, self.output.out_features)
+        hidden = projected.new_empty(min(BLOCK, num_rows), *width.shape)
+        for low in range(0, num_rows, BLOCK):
+            block = hidden[: num_rows - low]
+            fill_hidden(projected, width, block, low)
+            scores[low : low + BLOCK] = self.output(block)
+        return scores.view(num_sentences, num_tokens, *scores.shape[1:])
+
     def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
-        first, last, *content = state
+        first, last, *content = state[0].chunk(self.parts, dim=-1)
         sentence, width = candidates.sentence, candidates.end - candidates.start
         hidden = first[sentence, candidates.start] + last[sentence, candidates.end - 1] + self.width(width - 1)
-        for prefix in content:
-            hidden = hidden + (sums_at(prefix, candidates) / width[:, None]).to(hidden.dtype)
+        for part in content:
+            hidden = hidden + (sums_at(prefix_sums(part), candidates) / width[:, None]).to(hidden.dtype)
         return self.output(hidden.relu())
 
 
