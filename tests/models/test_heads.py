@@ -14,7 +14,7 @@ from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
 from spansieve.models.tagger import HEADS
 from tests.batches import random_gold
-from tests.nn.heads import entities_by_definition, head_of, oracle_of, probability_of, tokens_of
+from tests.nn.heads import entities_by_definition, head_of, keep_half, oracle_of, probability_of, tokens_of
 from tests.oracle import kept_by_filter
 
 LENGTHS = [4, 0, 1, 3]
@@ -41,7 +41,10 @@ def drawn(name, settings, seed):
     head = head_of(name, num_names=1 if settings.get("scheme") == "BIOES" else 2, seed=seed, **settings)
     random = np.random.default_rng(seed)
     gold = [random_gold(random, length, 3, len(head.labels)) for length in LENGTHS]
-    return head, tokens_of(LENGTHS, seed), torch.tensor(LENGTHS), gold
+    tokens = tokens_of(LENGTHS, seed)
+    if isinstance(head, FilteredHead):
+        keep_half(head, tokens, LENGTHS)
+    return head, tokens, torch.tensor(LENGTHS), gold
 
 
 def test_every_head_is_here():
@@ -166,8 +169,10 @@ def test_the_filtering_loss_is_a_weighted_cross_entropy_of_every_span(name, beta
 def test_graph_counts(name):
     head = head_of(name)
     tokens, lengths = tokens_of(LENGTHS), torch.tensor(LENGTHS)
+    keep_half(head, tokens, LENGTHS)
     local = head.scorer.dense(head.scorer(tokens))[..., :3].detach().numpy()
     kept = kept_by_filter(local, LENGTHS)
+    assert 4 <= sum(map(len, kept)) <= 12  # of 16 spans
     gold = [kept[0][:2], [], [Segment(0, 1, 1)], [Segment(0, 3, 1), Segment(0, 3, 2)]]
     counts = head.graph_counts(head.distribution(tokens, lengths), gold)
     assert counts.sentences == 4

@@ -27,10 +27,18 @@ def head_of(name: str, num_names: int = 2, max_width: int = 3, seed: int = 0, **
     head = HEADS[name](config, labels, SIZE, max_width).eval()
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter)
-    if isinstance(head, FilteredHead):  # it should keep something
-        with torch.no_grad():
-            getattr(head.scorer, "bias", head.scorer.output.bias)[0] -= 3
     return head
+
+
+def keep_half(head: FilteredHead, tokens: torch.Tensor, lengths: list[int]) -> None:
+    """Move the bias of null so that the filter keeps about half of the spans."""
+    with torch.no_grad():
+        local = head.scorer.dense(head.scorer(tokens))[..., : len(head.labels)]
+        margin = local[..., 0] - local[..., 1:].amax(-1)
+        end = torch.arange(local.shape[1])[:, None] + torch.arange(1, local.shape[2] + 1)
+        is_span = end <= torch.tensor(lengths)[:, None, None]
+        bias = head.scorer.output.bias if head.scorer.output.bias is not None else head.scorer.bias
+        bias[0] -= margin[is_span].median()
 
 
 def tokens_of(lengths: list[int], seed: int = 0) -> torch.Tensor:
