@@ -1,22 +1,29 @@
-"""The commands as a person types them."""
+"""The commands as a person types them: help, exit codes, errors."""
 
 from __future__ import annotations
 
 import csv
+import os
+import signal
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
-from spansieve.cli import app
+from spansieve import __version__
+from spansieve.cli import app, train
+
+COMMANDS = ("demo", "example", "train", "evaluate", "predict", "compare", "convert", "data", "benchmark")
 
 
-def test_demo_shows_candidates_graph_and_best_path():
-    result = CliRunner().invoke(app, ["demo"])
-    assert result.exit_code == 0
-    assert "Alain Farley works at McGill University" in result.output
-    assert "McGill LOC → University ORG" in result.output
-    assert "Best path: Alain Farley PER → McGill University ORG" in result.output
+def test_the_worked_example_shows_candidates_graph_and_best_path(terminal):
+    answer = terminal("example")
+    assert answer.code == 0
+    assert "Alain Farley works at McGill University" in answer.out
+    assert "McGill LOC → University ORG" in answer.out
+    assert "Best path: Alain Farley PER → McGill University ORG" in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 80
 
 
 def test_benchmark_writes_table_plot_and_csv(tmp_path):
@@ -38,6 +45,102 @@ def test_an_unknown_device_is_told():
     assert "device must be cpu or cuda" in result.output
 
 
+# ---- Help ------------------------------------------------------------------------------------------------------------
+
+
+def test_help_lists_every_command(terminal):
+    answer = terminal("--help")
+    assert answer.code == 0
+    assert [name for name in COMMANDS if f" {name} " not in answer.out] == []
+    nothing = terminal()
+    assert answer.out.strip() in nothing.out + nothing.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(terminal, command):
+    answer = terminal(command, "--help")
+    assert answer.code == 0
+    assert f"Usage: spansieve {command}" in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 80
+
+
+def test_help_shows_brackets(terminal):
+    assert "[model] and" in terminal("train", "--help").out
+
+
+def test_help_is_quick():
+    """Nothing large is loaded for it."""
+    program = (
+        "import sys\n"
+        "from spansieve.cli import main\n"
+        "for command in [[], *([name] for name in sys.argv[1:])]:\n"
+        "    sys.argv = ['spansieve', *command, '--help']\n"
+        "    try:\n"
+        "        main()\n"
+        "    except SystemExit as end:\n"
+        "        assert not end.code\n"
+        "large = {'torch', 'transformers', 'accelerate', 'numba', 'matplotlib', 'spacy'} & set(sys.modules)\n"
+        "assert not large, large\n"
+    )
+    subprocess.run([sys.executable, "-c", program, *COMMANDS], check=True, capture_output=True, timeout=60)
+
+
+def test_the_version(terminal):
+    assert terminal("--version") == (0, f"spansieve {__version__}\n", "")
+
+
 def test_the_module_runs_as_a_program():
     found = subprocess.run([sys.executable, "-m", "spansieve", "--help"], capture_output=True, text=True, check=True)
     assert "demo" in found.stdout
+
+
+# ---- Exit codes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line", [["abacus"], ["train"], ["train", "a", "b"], ["predict", "m", "--as", "x"], ["data", "--abacus"]]
+)
+def test_a_line_that_makes_no_sense_is_code_2(terminal, line):
+    answer = terminal(*line)
+    assert answer.code == 2
+    assert "Usage: spansieve" in answer.err
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_debug_shows_where_an_error_came_from(terminal, tmp_path, place):
+    line = ["data", str(tmp_path / "nowhere")]
+    assert "no file or folder" in terminal.refused(*line)
+    with pytest.raises(FileNotFoundError, match="no file or folder"):
+        terminal(*line[:place], "--debug", *line[place:])
+
+
+def test_an_error_of_many_lines_is_told_in_one(terminal, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("one\n  two\n\nthree")
+
+    monkeypatch.setattr(train, "preset", fail)
+    assert terminal.refused("train", "a", "b", "--output", "c") == "error: one two three\n"
+
+
+def test_a_mistake_of_ours_is_not_hidden(terminal, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(train, "preset", fail)
+    with pytest.raises(ZeroDivisionError):
+        terminal("train", "a", "b", "--output", "c")
+
+
+def test_ctrl_c_is_code_130(model):
+    """As a process of its own, which waits for standard input."""
+    program = [sys.executable, "-m", "spansieve", "predict", str(model)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(program, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **pipes) as process:
+        # It answers after so many lines: then it is up, and waiting.
+        process.stdin.write("Ada\n" * 256)
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == "interrupted\n"

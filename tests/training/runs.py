@@ -12,12 +12,15 @@ from spansieve.training.run import TrainingResult, train
 
 PEOPLE, PLACES = ("Ada", "Bob Stone", "Chen"), ("Paris", "New York", "Rome")
 SMALL = {
+    "model.features": "endpoints-content",
     "model.hidden_size": 16,
+    "model.beta": 1.0,
     "model.dropout": 0.1,
     "model.builtin.rows": 64,
     "model.builtin.feature_size": 8,
     "model.builtin.size": 16,
     "model.builtin.dropout": 0.1,
+    "model.builtin.unseen_rate": 0.1,
     "training.epochs": 3,
     "training.batch_size": 3,
     "training.rate": 0.05,

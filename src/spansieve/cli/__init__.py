@@ -69,7 +69,7 @@ def main() -> None:
     options, rest = _split(sys.argv[1:])
     is_debug = "--debug" in options
     try:
-        app([*(option for option in options if option != "--debug"), *rest])
+        app([*(option for option in options if option != "--debug"), *rest], prog_name="spansieve")
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         if is_debug:
             raise

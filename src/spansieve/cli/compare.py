@@ -22,8 +22,9 @@ def compare(
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     seed: Annotated[int, typer.Option(help="of the tests")] = 0,
 ) -> None:
-    """Compare two models by paired tests (approximate randomisation and bootstrap over sentences), and list the
-    sentences where they differ.
+    """Compare two models on the same labelled text.
+
+    By paired tests (approximate randomisation and bootstrap over sentences), with the sentences where they differ.
 
     Example: spansieve compare runs/crf/model runs/fsemicrf/model test.conll
     """

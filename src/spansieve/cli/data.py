@@ -33,8 +33,10 @@ def data(
     option: Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the report there too", metavar="FILE")] = None,
 ) -> None:
-    """Report what is in a corpus: sentences, entities, labels, widths, overlaps, duplicates between splits, and
-    everything that a reader or a model would have to leave out.
+    """Report what is in a corpus.
+
+    Sentences, entities, labels, widths, overlaps, duplicates between splits, and everything that a reader or a model
+    would have to leave out.
 
     Example: spansieve data train.conll dev.conll test.conll --max-width 8
     """

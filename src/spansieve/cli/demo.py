@@ -16,7 +16,9 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; an old demo is replaced")] = FOLDER,
     seed: Annotated[int, typer.Option(help="the same seed gives the same model, on one machine")] = 0,
 ) -> None:
-    """Train the built-in encoder with a filtered semi-Markov CRF on the sample corpus, score it, and let it find the
+    """Train on the built-in sample corpus, score, predict.
+
+    The built-in encoder with a filtered semi-Markov CRF learns from generated sentences, is scored, and finds the
     entities of sentences that it has not seen. Downloads nothing.
     """
     from spansieve.cli.predict import highlighted

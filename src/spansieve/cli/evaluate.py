@@ -19,8 +19,10 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
 ) -> None:
-    """Score a model: precision, recall and F1 by exact match, per label, by width and by length, with bootstrap
-    intervals, and how far its probabilities can be trusted.
+    """Score a model on labelled text.
+
+    Precision, recall and F1 by exact match, per label, by width and by length, with bootstrap intervals, and how far
+    its probabilities can be trusted.
 
     Example: spansieve evaluate runs/demo/model test.conll --json scores.json
     """
@@ -38,8 +40,8 @@ def evaluate(
     console.print(counts_table(by_width, "by width of the segment", "tokens"))
     console.print(counts_table(dict(scores.by_length), "by length of the sentence", "tokens"))
     console.print(
-        f"probabilities: expected calibration error {percent(calibration.expected_error)} %, "
-        f"Brier score {calibration.brier:.4f}, over {calibration.count:,} predicted entities",
+        f"probabilities of {calibration.count:,} predicted entities: "
+        f"calibration error {percent(calibration.expected_error)} %, Brier score {calibration.brier:.4f}",
         highlight=False,
     )
     if assessment.unknown_labels:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
@@ -83,11 +85,18 @@ def _sources(texts: list[str] | None, files: list[Path] | None, whole: bool) -> 
     return read()
 
 
-def _opened(path: Path) -> IO[str]:
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
     """Line ends as they are, so that offsets are those of the file."""
-    if path == Path("-"):
-        return open(sys.stdin.fileno(), encoding="utf-8-sig", newline="", closefd=False)
-    return path.open(encoding="utf-8-sig", newline="")
+    if path != Path("-"):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+        return
+    stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+    try:
+        yield stream
+    finally:
+        stream.detach()  # it is not ours to close
 
 
 def _write(predictor: Predictor, texts: Iterable[str], chosen: Output, target: IO[str]) -> None:

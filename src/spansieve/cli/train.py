@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
+
+if TYPE_CHECKING:
+    from spansieve.training.run import TrainingResult
 
 
 def train(
@@ -18,7 +21,7 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="The run's folder; the model will be in its model/.")],
     test: Annotated[Path | None, typer.Option(help="Data to score the best model on at the end.")] = None,
     format: Annotated[str | None, typer.Option(help="The format of the data, where it cannot be told.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with [model] and [training].")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[model] and \[training].")] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
@@ -45,6 +48,8 @@ def train(
 ) -> None:
     """Train a model and keep the best one on the development data.
 
+    Example: spansieve train train.conll dev.conll --output runs/mine
+
     On several GPUs or machines: accelerate launch -m spansieve train …
     """
     chosen = _configuration(config, preset_name, encoder)
@@ -59,7 +64,7 @@ def train(
     chosen = with_settings(chosen, dict(map(parsed_setting, settings or [])))
 
     from spansieve.cli.reading import read_with_notes
-    from spansieve.cli.watching import TerminalObserver, duration
+    from spansieve.cli.watching import TerminalObserver
     from spansieve.training.processes import is_main_process
     from spansieve.training.run import train as run
 
@@ -81,7 +86,12 @@ def train(
     except KeyboardInterrupt:
         console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
         raise
+    _show(console, result)
+
+
+def _show(console: Console, result: TrainingResult) -> None:
     from spansieve.cli.tables import score_table
+    from spansieve.cli.watching import duration
     from spansieve.evaluation.scores import Scores
     from spansieve.training.folder import RESULTS
 
@@ -89,7 +99,8 @@ def train(
     for name, scores in (("dev", result.dev), ("test", result.test)):
         if scores is not None:
             console.print(score_table(Scores.from_dict(scores), name))
-    where = f"the model is in [bold]{escape(str(result.model))}[/], all figures in {escape(str(output / RESULTS))}"
+    figures = result.model.parent / RESULTS
+    where = f"the model is in [bold]{escape(str(result.model))}[/], all figures in {escape(str(figures))}"
     console.print(where, highlight=False, soft_wrap=True)
 
 

@@ -1,4 +1,8 @@
-"""A run on the terminal: a bar with loss, dev F1, tokens per second and time left, and a line per epoch."""
+"""A run on the terminal: a bar with loss, dev F1, tokens per second and time left, and a line per epoch.
+
+In the lines, |V| and |E| are the size of a filtered model's graph per sentence, and `kept` is the share of gold that
+its filter keeps.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from spansieve.training.reports import DataCounts, EpochReport, StepReport
 class TerminalObserver:
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._has_header = False
         self._progress = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=None),
@@ -19,7 +24,7 @@ class TerminalObserver:
             TextColumn("loss {task.fields[loss]}"),
             TextColumn("dev F1 {task.fields[f1]}"),
             TextColumn("{task.fields[speed]} tokens/s"),
-            TextColumn("{task.fields[left]} left"),
+            TextColumn("{task.fields[left]}"),
             console=console,
         )
 
@@ -46,7 +51,7 @@ class TerminalObserver:
         if step:
             self.console.print(f"going on from step {step:,} of {num_steps:,}")
         self._task = self._progress.add_task(
-            "", total=num_steps, completed=step, epoch=1, loss="-", f1="-", speed="-", left="-"
+            "", total=num_steps, completed=step, epoch="-", loss="-", f1="-", speed="-", left=""
         )
 
     def on_step(self, report: StepReport) -> None:
@@ -56,18 +61,29 @@ class TerminalObserver:
             epoch=report.epoch,
             loss=f"{report.loss:.3f}",
             speed=f"{report.tokens_per_second:,.0f}",
-            left=duration(report.seconds_left),
+            left=f"{duration(report.seconds_left)} left",
         )
 
     def on_epoch(self, report: EpochReport) -> None:
-        f1 = f"{100 * report.dev['f1']:.2f}"
-        self._progress.update(self._task, completed=report.step, f1=f1)
-        precision, recall = (f"{100 * report.dev[name]:.2f}" for name in ("precision", "recall"))
-        line = f"epoch {report.epoch:>2}  loss {report.loss:7.3f}  P {precision} R {recall} F1 [bold]{f1}[/]"
+        self._progress.update(
+            self._task,
+            completed=report.step,
+            epoch=report.epoch,
+            loss=f"{report.loss:.3f}",
+            f1=f"{100 * report.dev['f1']:.2f}",
+            left="",
+        )
+        if not self._has_header:
+            head = f"[dim]epoch{'loss':>10}{'precision':>11}{'recall':>8}{'F1':>8}"
+            head += f"{'|V|':>8}{'|E|':>8}{'kept':>8}" if report.graph else ""
+            self.console.print(head + "[/]", highlight=False)
+            self._has_header = True
+        precision, recall, f1 = (100 * report.dev[name] for name in ("precision", "recall", "f1"))
+        line = f"{report.epoch:>5}{report.loss:>10.3f}{precision:>11.2f}{recall:>8.2f}[bold]{f1:>8.2f}[/]"
         if report.graph:
-            line += f"  |V| {report.graph['nodes']:.1f} |E| {report.graph['edges']:.1f}"
-            line += f" kept {100 * report.graph['filter_recall']:.1f}"
-        self.console.print(line + (" [green]best[/]" if report.is_best else ""), highlight=False)
+            nodes, edges, kept = (report.graph[name] for name in ("nodes", "edges", "filter_recall"))
+            line += f"{nodes:>8.1f}{edges:>8.1f}{100 * kept:>8.2f}"
+        self.console.print(line + ("  [green]best[/]" if report.is_best else ""), highlight=False)
 
 
 def duration(seconds: float) -> str:

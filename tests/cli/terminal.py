@@ -1,0 +1,43 @@
+"""A command as a person types it, in this process: what it answers, and with which exit code."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from spansieve.cli import main
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Terminal:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+        monkeypatch.setenv("COLUMNS", "80")
+
+    def __call__(self, *arguments: object, stdin: bytes = b"") -> Answer:
+        self.monkeypatch.setattr(sys, "argv", ["spansieve", *map(str, arguments)])
+        self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = self.capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    def refused(self, *arguments: object, stdin: bytes = b"") -> str:
+        """The one line of an error that the user can do something about."""
+        answer = self(*arguments, stdin=stdin)
+        assert answer.code == 1, answer
+        assert answer.err.startswith("error: ")
+        assert answer.err.count("\n") == 1
+        assert "Traceback" not in answer.err + answer.out
+        return answer.err

@@ -1,0 +1,122 @@
+"""`spansieve predict` as a person types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from spansieve import Entity
+from spansieve.cli.predict import highlighted
+
+TEXT = "Ada lives in New York ."
+FOUND = [("Ada", "PER"), ("New York", "LOC")]
+
+
+def entities(line: str) -> list[tuple[str, str]]:
+    record = json.loads(line)
+    for entity in record["entities"]:
+        assert record["text"][entity["start"] : entity["end"]] == entity["text"]
+        assert 0 < entity["probability"] <= 1
+    return [(entity["text"], entity["label"]) for entity in record["entities"]]
+
+
+def test_texts_become_json_lines_where_there_is_no_terminal(terminal, model):
+    answer = terminal("predict", model, TEXT, "Chen works in Rome .")
+    assert answer.code == 0, answer.err
+    assert [entities(line) for line in answer.out.splitlines()] == [FOUND, [("Chen", "PER"), ("Rome", "LOC")]]
+
+
+def test_standard_input_line_by_line_and_whole(terminal, model):
+    text = f"{TEXT}\r\n\nChen works in Rome .".encode()
+    lines = terminal("predict", model, stdin=text).out.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == [TEXT, "", "Chen works in Rome ."]
+    assert entities(lines[1]) == []
+    (whole,) = terminal("predict", model, "--file", "-", "--whole", stdin=text).out.splitlines()
+    assert json.loads(whole)["text"] == text.decode()  # offsets are those of the file
+    assert entities(whole) == [*FOUND, ("Chen", "PER"), ("Rome", "LOC")]
+
+
+def test_files(terminal, model, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())  # with a byte order mark
+    (tmp_path / "b.txt").write_text("Chen\nRome\n")
+    answer = terminal("predict", model, "-f", tmp_path / "a.txt", "-f", tmp_path / "b.txt")
+    assert [json.loads(line)["text"] for line in answer.out.splitlines()] == [TEXT, "Chen", "Rome"]
+    assert entities(answer.out.splitlines()[0]) == FOUND
+
+
+def test_conll(terminal, model):
+    answer = terminal("predict", model, TEXT, "Rome .", "--as", "conll")
+    assert answer.out.startswith("Ada B-PER\nlives O\nin O\nNew B-LOC\nYork I-LOC\n. O\n\nRome ")
+
+
+def test_highlighted_text(terminal, model):
+    answer = terminal("predict", model, TEXT, "--as", "text")
+    assert answer.code == 0, answer.err
+    assert re.fullmatch(r"Ada \[PER [01]\.\d\d\] lives in New York \[LOC [01]\.\d\d\] \.\n", answer.out)
+
+
+def test_brackets_in_a_text_are_no_markup():
+    shown = highlighted("[/] [bold] Ada", [Entity(11, 14, "[x]", "Ada", None)], ("[x]",))
+    assert shown.plain == "[/] [bold] Ada [[x]]"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "conll", "text"])
+def test_an_output_file(terminal, model, tmp_path, kind):
+    shown = terminal("predict", model, TEXT, "--as", kind).out
+    answer = terminal("predict", model, TEXT, "--as", kind, "--output", tmp_path / "out")
+    assert answer == (0, "", "")
+    assert (tmp_path / "out").read_text() == shown
+
+
+def test_a_text_may_be_called_like_an_option(terminal, model):
+    answer = terminal("predict", model, "--", "--debug", "--help")
+    assert [json.loads(line)["text"] for line in answer.out.splitlines()] == ["--debug", "--help"]
+
+
+def test_odd_texts(terminal, model):
+    texts = ["", " ", "\t", "\u200b", "مرحبا", "👩‍👩‍👧 Ada", "a" * 10_000]
+    answer = terminal("predict", model, *texts)
+    assert answer.code == 0, answer.err
+    assert [json.loads(line)["text"] for line in answer.out.splitlines()] == texts
+
+
+def test_in_a_pipe(model):
+    """The reader goes away after one line: no traceback."""
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = f"yes Ada | head -3000 | {sys.executable} -m spansieve predict {model} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, env=one_thread)
+    assert entities(done.stdout) == [("Ada", "PER")] or entities(done.stdout) == []
+    assert done.stderr == ""
+
+
+# ---- Nonsense --------------------------------------------------------------------------------------------------------
+
+
+def test_nonsense_is_one_line(terminal, model, tmp_path):
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    assert "no file" in terminal.refused("predict", model, "--file", tmp_path / "nowhere")
+    assert "no file" in terminal.refused("predict", model, "--file", tmp_path)
+    assert "binary must be UTF-8 text" in terminal.refused("predict", model, "--file", tmp_path / "binary")
+    assert "standard input must be UTF-8 text" in terminal.refused("predict", model, stdin=b"\xff")
+    assert "a model must be a folder" in terminal.refused("predict", tmp_path, TEXT)
+    assert "a model must be a folder" in terminal.refused("predict", tmp_path / "nowhere", TEXT)
+    assert "No such file" in terminal.refused("predict", model, TEXT, "-o", tmp_path / "nowhere" / "out")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here it can be used")
+def test_a_gpu_that_is_not_there_is_told(terminal, model):
+    wanted = "error: device must be cpu or one that can be used here, got 'cuda': "
+    assert terminal.refused("predict", model, TEXT, "--device", "cuda").startswith(wanted)
+    assert "got 'abacus'" in terminal.refused("predict", model, TEXT, "--device", "abacus")
+
+
+def test_an_unknown_output_is_a_usage_error(terminal, model):
+    answer = terminal("predict", model, TEXT, "--as", "abacus")
+    assert answer.code == 2
+    assert "abacus" in answer.err

@@ -1,0 +1,62 @@
+"""`spansieve evaluate` and `spansieve compare` as a person types them."""
+
+from __future__ import annotations
+
+import json
+
+from spansieve.evaluation.scores import Scores
+from spansieve.prediction.predictor import load
+from tests.training import runs
+
+
+def test_scores_on_the_terminal_and_as_json(terminal, model, corpus):
+    answer = terminal("evaluate", model, corpus / "dev.conll", "--json", corpus / "scores.json")
+    assert answer.code == 0, answer.err
+    assert "9 sentences" in " ".join(answer.out.split())
+    for part in ("95 % interval", "by width of the segment", "by length of the sentence", "calibration error"):
+        assert part in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 80
+    told = json.loads((corpus / "scores.json").read_text())
+    found = load(model).predict_tokens([example.tokens for example in runs.DEV])
+    right = sum(len(set(one.segments) & set(example.segments)) for one, example in zip(found, runs.DEV))
+    assert Scores.from_dict(told["scores"]).micro.true_positives == right
+    assert told["unknown_labels"] == []
+    assert told["calibration"]
+
+
+def test_labels_that_the_model_does_not_know(terminal, model, corpus):
+    (corpus / "new.conll").write_text("ACME B-[ORG]\nand O\nAda B-PER\n\n")
+    answer = terminal("evaluate", model, corpus / "new.conll")
+    assert answer.code == 0, answer.err
+    assert "labels that the model does not know, and that count as missed: [ORG]" in answer.out
+    assert "│ [ORG] " in answer.out
+
+
+def test_two_models(terminal, model, other_model, corpus):
+    options = ["--json", corpus / "both.json", "--show", "1"]
+    answer = terminal("compare", other_model, model, corpus / "dev.conll", *options)
+    assert answer.code == 0, answer.err
+    assert f"A {other_model}\nB {model}\n" in answer.out
+    told = json.loads((corpus / "both.json").read_text())
+    differing = len(told["differences"])
+    assert differing > 1
+    assert f"{differing} of 9 sentences differ" in answer.out
+    assert f"… and {differing - 1} more: --show, or --json for all" in answer.out
+    assert "(randomisation)" in answer.out
+
+
+def test_a_model_beside_itself(terminal, model, corpus):
+    answer = terminal("compare", model, model, corpus / "dev.conll")
+    assert "0 of 9 sentences differ" in answer.out
+    assert "p = 1.0000 (randomisation)" in answer.out
+
+
+def test_nonsense_is_one_line(terminal, model, corpus):
+    (corpus / "empty.conll").touch()
+    for command in (["evaluate", model], ["compare", model, model]):
+        assert "no file or folder" in terminal.refused(*command, corpus / "nowhere")
+        assert "empty.conll must hold at least one sentence" in terminal.refused(*command, corpus / "empty.conll")
+        assert "must hold brat, ACE" in terminal.refused(*command, model)
+        assert "got 'abacus'" in terminal.refused(*command, corpus / "dev.conll", "--device", "abacus")
+    assert "a model must be a folder" in terminal.refused("evaluate", corpus, corpus / "dev.conll")
+    assert "a model must be a folder" in terminal.refused("compare", model, corpus, corpus / "dev.conll")

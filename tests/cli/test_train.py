@@ -1,0 +1,160 @@
+"""`spansieve train` as a person types it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from spansieve.cli.watching import duration
+from spansieve.training import loop, run
+from tests.training import runs
+from tests.training.encoders import tiny_encoder
+
+SMALL = [part for name, value in runs.SMALL.items() for part in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture(autouse=True)
+def no_curves(monkeypatch):
+    monkeypatch.setattr(run, "draw_curves", lambda history, path: None)
+
+
+@pytest.fixture
+def train(terminal, corpus, monkeypatch):
+    monkeypatch.chdir(corpus)
+    return ["train", "train.conll", "dev.conll", "--output", "run", "--cpu"]
+
+
+def settings_of(folder):
+    return json.loads((folder / "run" / "run.json").read_text())["config"]
+
+
+def test_labelled_text_in_a_scored_model_out(terminal, corpus, train):
+    answer = terminal(*train, *SMALL, "--test", "dev.conll")
+    assert answer.code == 0, answer.err
+    assert "18 sentences, 36 entities (LOC, PER), max_width 2" in answer.out
+    assert re.search(r"epoch +loss +precision +recall +F1 +\|V\| +\|E\| +kept", answer.out)
+    assert len(re.findall(r"^ +[123] +\d+\.\d{3}( +\d+\.\d+){6}(  best)?$", answer.out, re.MULTILINE)) == 3
+    assert answer.out.count("all (micro)") == 2
+    assert "the model is in run/model, all figures in run/results.json" in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 80
+    assert (corpus / "run" / "model" / "model.safetensors").exists()
+
+
+def test_flags_go_before_a_file_and_settings_before_flags(terminal, corpus, train):
+    (corpus / "settings.toml").write_text(
+        "[model]\nhidden_size = 16\nbuiltin = {rows = 64, feature_size = 4, size = 8}\n"
+        "[training]\nepochs = 9\nrate = 0.25\n"
+    )
+    flags = ["--config", "settings.toml", "--head", "crf", "--epochs", "2", "--batch-size", "5", "--seed", "3"]
+    answer = terminal(*train, *flags, "--set", "training.epochs=1", "--set", "training.clip=none")
+    assert answer.code == 0, answer.err
+    found = settings_of(corpus)
+    training = found["training"]
+    assert (found["model"]["head"], found["model"]["builtin"]["rows"]) == ("crf", 64)
+    assert (training["epochs"], training["batch_size"], training["seed"]) == (1, 5, 3)
+    assert (training["rate"], training["clip"]) == (0.25, None)
+
+
+def test_a_hugging_face_encoder_in_a_folder(terminal, corpus, train):
+    tiny_encoder(corpus / "encoder")
+    answer = terminal(*train, *SMALL, "--encoder", "encoder", "--epochs", "1", "--set", "training.epochs=1")
+    assert answer.code == 0, answer.err
+    assert settings_of(corpus)["model"]["encoder"]["name"] == "encoder"
+
+
+def test_resume(terminal, corpus, train):
+    assert terminal(*train, *SMALL).code == 0
+    assert "already holds a run: go on with --resume" in terminal.refused(*train, *SMALL)
+    again = terminal(*train, *SMALL, "--resume")
+    assert again.code == 0
+    assert "going on from step 18 of 18" in again.out
+    other = terminal.refused(*train, *SMALL, "--resume", "--set", "training.rate=0.5")
+    assert "training.rate was 0.05 and is 0.5" in other
+
+
+def test_ctrl_c_says_how_to_go_on(terminal, train, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop.Trainer, "_train_step", interrupt)
+    answer = terminal(*train, *SMALL)
+    assert answer.code == 130
+    assert "--resume" in answer.out
+    assert answer.err == "interrupted\n"
+
+
+def test_what_only_the_dev_data_has_is_told(terminal, corpus, train):
+    (corpus / "dev.conll").write_text("Ada B-PER\n\nACME B-[ORG]\n\n")
+    answer = terminal(*train, *SMALL, "--epochs", "1")
+    assert answer.code == 0
+    assert "labels that only the dev data has, and that count as missed: [ORG]" in answer.out
+
+
+def test_what_the_model_cannot_represent_is_told(terminal, corpus, train):
+    (corpus / "train.conll").write_text("Ada B-PER\nBob I-PER\nChen I-PER\n\nRome B-LOC\n\n")
+    answer = terminal(*train, *SMALL, "--set", "model.max_width=2", "--set", "training.epochs=1")
+    assert answer.code == 0, answer
+    assert "1 entities left out: wider than max_width" in answer.out
+
+
+# ---- Nonsense --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "nonsense"], "unknown preset 'nonsense'; known are"),
+        (["--preset", "demo", "--config", "x.toml"], "only one of --config and --preset can be given"),
+        (["--config", "nowhere.toml"], "nowhere.toml: No such file or directory"),
+        (["--config", "train.conll"], "train.conll must be a TOML file"),
+        (["--head", "abacus"], "model.head must be one of fsemicrf, crf"),
+        (["--encoder", "./nowhere"], "encoder './nowhere' must be 'builtin', a Hugging Face name or a folder"),
+        (["--set", "training.speed=3"], "unknown setting 'training.speed'; known here are epochs"),
+        (["--set", "training.epochs=many"], "training.epochs must be one of int, got 'many'"),
+        (["--set", "nonsense"], "a setting must look like training.rate=0.001, got 'nonsense'"),
+        (["--epochs", "0"], "epochs must be at least 1, got 0"),
+        (["--tracker", "abacus"], "tracker must be one of tensorboard, wandb, got 'abacus'"),
+        (["--format", "abacus"], "format must be one of conll"),
+    ],
+)
+def test_nonsense_settings_are_one_line(terminal, corpus, train, arguments, message):
+    assert message in terminal.refused(*train, *arguments)
+    assert not (corpus / "run" / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no file or folder train.conll"),
+        (b"", "train.conll must hold at least one sentence, got none"),
+        (b"\n\n\n", "train.conll must hold at least one sentence, got none"),
+        (bytes(range(256)) * 9, "train.conll line 2: must be UTF-8, got byte 0x80"),
+        (b"Ada O\n\n", "training data must have at least one entity, got 1 sentences with none"),
+        (b"{}\n", "train.conll"),
+        (b'{"tokens": 3}\n', "train.conll line 1"),
+    ],
+)
+def test_nonsense_data_is_one_line(terminal, corpus, train, content, message):
+    (corpus / "train.conll").unlink()
+    if content is not None:
+        (corpus / "train.conll").write_bytes(content)
+    assert message in terminal.refused(*train, *SMALL)
+    assert not (corpus / "run").exists()
+
+
+def test_a_folder_of_nothing_and_a_dev_set_without_entities(terminal, corpus, train):
+    (corpus / "empty").mkdir()
+    assert "empty must hold brat, ACE" in terminal.refused("train", "empty", "dev.conll", "--output", "run")
+    (corpus / "dev.conll").write_text("Ada O\n\n")
+    assert "dev data must have at least one entity" in terminal.refused(*train, *SMALL)
+
+
+def test_an_output_that_is_a_file(terminal, corpus, train):
+    (corpus / "run").write_text("mine")
+    assert "run: File exists" in terminal.refused(*train, *SMALL)
+
+
+def test_durations():
+    assert [duration(seconds) for seconds in (0.4, 59.9, 61, 7325)] == ["0:00", "0:59", "1:01", "2:02:05"]
