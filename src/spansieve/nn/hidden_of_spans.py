@@ -43,8 +43,8 @@ class HiddenOfSpans(torch.autograd.Function):
         num_sentences, num_tokens, max_width, size = hidden.shape
         to_projected = hidden.new_zeros(num_sentences, num_tokens, ctx.size)
         to_width = hidden.new_zeros(num_sentences, max_width, size)
-        content = hidden.new_empty(num_sentences, size)
-        arrays = (x.numpy() for x in (gradient.contiguous(), hidden, to_projected, to_width, content))
+        buffers = hidden.new_empty(num_sentences, 2, size)
+        arrays = (x.numpy() for x in (gradient.contiguous(), hidden, to_projected, to_width, buffers))
         over_sentences(_spread_gradient, num_sentences, torch.get_num_threads(), hidden.numel(), *arrays)
         return to_projected, to_width.sum(0)
 
@@ -58,57 +58,59 @@ def fill_hidden(projected: Tensor, width: Tensor, out: Tensor, first_row: int) -
 @vectorised
 def _fill(low, high, first_row, projected, width, out):
     """O(N·K·H): the sum of the content grows by one token with each width."""
-    num_tokens, parts = projected.shape[1], projected.shape[2] // width.shape[1]
+    num_tokens, (max_width, size) = projected.shape[1], width.shape
+    has_content = projected.shape[2] == 3 * size
     for row in range(low, high):
         b, start = divmod(first_row + row, num_tokens)
-        widest = min(width.shape[0], num_tokens - start)
-        if parts == 3:
-            _fill_means(projected, b, start, widest, row, out)
-        else:
-            out[row] = 0
-        _fill_rest(projected, width, b, start, widest, row, out)
-        out[row, widest:] = 0
+        widest = min(max_width, num_tokens - start)
+        out[row] = 0
+        for w in range(widest if has_content else 0):
+            if w:
+                _add(out[row, w], out[row, w - 1], 1)
+            _add(out[row, w], projected[b, start + w, 2 * size :], 1)
+        for w in range(widest):
+            last = projected[b, start + w, size : 2 * size]
+            _sum_above_zero(projected[b, start, :size], last, width[w], 1 / (w + 1), out[row, w])
 
 
 @vectorised
-def _fill_means(projected, b, start, widest, row, out):
-    size = out.shape[2]
-    for h in range(size):
-        out[row, 0, h] = projected[b, start, 2 * size + h]
-    for w in range(1, widest):
-        for h in range(size):
-            out[row, w, h] = out[row, w - 1, h] + projected[b, start + w, 2 * size + h]
-    for w in range(1, widest):
-        scale = out.dtype.type(1 / (w + 1))
-        for h in range(size):
-            out[row, w, h] *= scale
+def _sum_above_zero(first, last, width, share, out):
+    scale = out.dtype.type(share)
+    for h in range(out.size):
+        score = first[h] + last[h] + width[h] + out[h] * scale
+        out[h] = 0 if score < 0 else score  # NaN stays, to be seen
 
 
 @vectorised
-def _fill_rest(projected, width, b, start, widest, row, out):
-    size = out.shape[2]
-    for w in range(widest):
-        for h in range(size):
-            score = out[row, w, h] + projected[b, start, h] + projected[b, start + w, size + h] + width[w, h]
-            out[row, w, h] = 0 if score < 0 else score  # NaN stays, to be seen
-
-
-@vectorised
-def _spread_gradient(low, high, gradient, hidden, to_projected, to_width, content):
+def _spread_gradient(low, high, gradient, hidden, to_projected, to_width, buffers):
     """From the widest span down, so that what reaches a token's content is a sum that grows by one span."""
     num_tokens, max_width, size = hidden.shape[1:]
     has_content = to_projected.shape[2] == 3 * size
     for b in range(low, high):
+        through, content = buffers[b, 0], buffers[b, 1]
         for start in range(num_tokens):
-            content[b] = 0
+            content[:] = 0
             for w in range(min(max_width, num_tokens - start) - 1, -1, -1):
-                scale = content.dtype.type(1 / (w + 1))
-                for h in range(size):
-                    value = gradient[b, start, w, h] if hidden[b, start, w, h] > 0 else 0
-                    to_projected[b, start, h] += value
-                    to_projected[b, start + w, size + h] += value
-                    to_width[b, w, h] += value
-                    content[b, h] += value * scale
+                _mask(gradient[b, start, w], hidden[b, start, w], through)
+                _add(to_projected[b, start, :size], through, 1)
+                _add(to_projected[b, start + w, size : 2 * size], through, 1)
+                _add(to_width[b, w], through, 1)
                 if has_content:
-                    for h in range(size):
-                        to_projected[b, start + w, 2 * size + h] += content[b, h]
+                    _add(content, through, 1 / (w + 1))
+                    _add(to_projected[b, start + w, 2 * size :], content, 1)
+
+
+# Loops of one purpose each: with more arrays in one, the compiler cannot tell that they do not overlap.
+
+
+@vectorised
+def _mask(gradient, hidden, out):
+    for h in range(out.size):
+        out[h] = gradient[h] if hidden[h] > 0 else 0
+
+
+@vectorised
+def _add(out, values, weight):
+    scale = out.dtype.type(weight)
+    for h in range(out.size):
+        out[h] += values[h] * scale
