@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
-import triton
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, cpu
+from spansieve.crf.kernels.cuda.launching import launch
 from spansieve.crf.kernels.cuda.paths import follow_paths, weighted
 from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
@@ -21,17 +23,19 @@ _POSITIONS = 32  # positions that a program of the transition counts takes at on
 
 
 def _tile(scores):
+    return _tile_of(*scores.shape[-2:])
+
+
+@lru_cache(maxsize=256)
+def _tile_of(K: int, Y: int) -> dict[str, int]:
     """The constants of a kernel, with the padding that its power-of-two tiles need, and its number of warps."""
-    K, Y = scores.shape[-2:]
-    columns = triton.next_power_of_2(Y)
+    rows, columns = 1 << (K - 1).bit_length(), 1 << (Y - 1).bit_length()
     # The (Y, Y) tile is the widest: about 8 numbers of it to a thread, and no more warps than there is work for.
-    return {
-        "K": K,
-        "Y": Y,
-        "ROWS": triton.next_power_of_2(K),
-        "COLUMNS": columns,
-        "num_warps": min(16, max(1, columns * columns // 256)),
-    }
+    return {"K": K, "Y": Y, "ROWS": rows, "COLUMNS": columns, "num_warps": min(16, max(1, columns * columns // 256))}
+
+
+def _blocks(count: int, size: int) -> int:
+    return -(-count // size)
 
 
 def _sweep(is_candidate, scores, transition, lengths, skip, take_max, entering=None, arriving=None):
@@ -41,9 +45,9 @@ def _sweep(is_candidate, scores, transition, lengths, skip, take_max, entering=N
     grid = (B, 1 if entering is None else len(entering))
     tensors = (scores, transition, lengths, total, entering, arriving)
     if is_candidate is None:
-        semi_markov_sweep[grid](*tensors, L, TAKE_MAX=take_max, **_tile(scores))
+        launch(semi_markov_sweep, grid, *tensors, L, TAKE_MAX=take_max, **_tile(scores))
     else:
-        filtered_sweep[grid](is_candidate, *tensors, L, SKIP=skip, **_tile(scores))
+        launch(filtered_sweep, grid, is_candidate, *tensors, L, SKIP=skip, **_tile(scores))
     return total
 
 
@@ -57,7 +61,8 @@ def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Su
         entering, arriving = scores.new_empty((2, 2, B, L + 1, Y), dtype=torch.float64)  # (2, B, L + 1, Y) each
         total = _sweep(is_candidate, scores, transition, lengths, skip, False, entering, arriving)
         marginals, counts = torch.empty_like(scores), scores.new_empty((B, Y, Y))
-        expectations[B, L + Y](
+        launch(
+            expectations, (B, L + Y),
             is_candidate, scores, transition, lengths, total, entering, arriving, marginals, counts, L,
             POSITIONS=_POSITIONS, **_tile(scores),
         )  # fmt: skip
@@ -85,7 +90,7 @@ def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tup
     with torch.cuda.device_of(scores):
         entering = scores.new_empty((1, B, L + 1, Y))
         total = _sweep(None, scores, transition, lengths, False, True, entering)
-        trace_back[B,](scores, transition, lengths, total, entering, widths, labels, L, **_tile(scores))
+        launch(trace_back, (B,), scores, transition, lengths, total, entering, widths, labels, L, **_tile(scores))
     return total, widths, labels
 
 
@@ -109,7 +114,8 @@ def dense_filter(local_scores: Tensor, lengths: Tensor, gold: Gold | None, skip:
     covered = None if gold is None or skip else gold.covered
     place, num_gold = (None, 0) if gold is None else (gold.parts.part, len(gold.parts.part))
     with torch.cuda.device_of(local_scores):
-        filter_spans[B, L + triton.cdiv(num_gold, B * _BLOCK)](
+        launch(
+            filter_spans, (B, L + _blocks(num_gold, B * _BLOCK)),
             local_scores, lengths, covered, place, is_candidate.view(torch.uint8), L, num_gold,
             BLOCK=_BLOCK, **_tile(local_scores),
         )  # fmt: skip
@@ -177,8 +183,8 @@ def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Te
     scores, transition = _ready(scores, transition)
     result = scores.new_empty(B)
     with torch.cuda.device_of(scores):
-        follow_paths[B,](
-            scores, transition, parts.part, parts.pair, parts.offsets, sums.log_partition,
+        launch(
+            follow_paths, (B,), scores, transition, parts.part, parts.pair, parts.offsets, sums.log_partition,
             sums.marginals, sums.transition_counts, result, B, PAIRS=Y * Y, BLOCK=_BLOCK,
         )  # fmt: skip
     return result
@@ -194,9 +200,10 @@ def weighted_expectations(
         return gradient.index_select(0, sentence) * marginals, to_transition
     each = marginals.numel() // max(1, B)
     to_scores, to_transition = torch.empty_like(marginals), marginals.new_empty((Y, Y))
-    blocks = triton.cdiv(each, _WIDE_BLOCK)
+    blocks = _blocks(each, _WIDE_BLOCK)
     with torch.cuda.device_of(marginals):
-        weighted[B, blocks + triton.cdiv(Y * Y, _WIDE_BLOCK)](
+        launch(
+            weighted, (B, blocks + _blocks(Y * Y, _WIDE_BLOCK)),
             gradient.contiguous(), marginals, counts, to_scores, to_transition, each, B, blocks, sign,
             PAIRS=Y * Y, BLOCK=_WIDE_BLOCK,
         )  # fmt: skip
