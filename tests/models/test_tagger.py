@@ -122,3 +122,40 @@ def test_a_hugging_face_encoder_under_every_head(name, tmp_path):
     assert total.isfinite()
     assert all(p.grad is None or p.grad.isfinite().all() for p in tagger.parameters())
     assert len(predict_segments(tagger, [e.tokens for e in EXAMPLES])) == len(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_mixed_precision_under_every_head(name):
+    tagger = tagger_for(head=name)
+    batch = tagger.batch([e.tokens for e in EXAMPLES], [tagger.training_segments(e)[0] for e in EXAMPLES])
+    exact = tagger(batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = tagger(batch)
+        found = predict_segments(tagger, [e.tokens for e in EXAMPLES], with_probabilities=True)
+    for part, loss in mixed.items():
+        assert loss.dtype is torch.float32
+        torch.testing.assert_close(loss, exact[part], rtol=0.05, atol=0.5)
+    sum(loss.sum() for loss in mixed.values()).backward()
+    assert all(p.grad.isfinite().all() for p in tagger.parameters() if p.grad is not None)
+    assert len(found) == len(EXAMPLES)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("context", ["lstm", "conv"])
+@pytest.mark.parametrize("features", ["sum", "max", "endpoints", "endpoints-content"])
+@pytest.mark.parametrize("name", HEADS)
+def test_a_gpu_gives_the_same(name, features, context):
+    tagger = tagger_for(head=name, features=features, builtin=replace(SMALL.builtin, context=context))
+    sentences = [e.tokens for e in EXAMPLES]
+    batch = tagger.batch(sentences, [tagger.training_segments(e)[0] for e in EXAMPLES])
+    answers = []
+    for device in ("cpu", "cuda"):
+        tagger.to(device).zero_grad()
+        losses = tagger(batch.to(device))
+        sum(loss.sum() for loss in losses.values()).backward()
+        numbers = [*losses.values(), *(p.grad for p in tagger.parameters() if p.grad is not None)]
+        found = predict_segments(tagger, sentences, with_probabilities=True)
+        answers.append(([number.detach().cpu() for number in numbers], [one.segments for one in found]))
+    assert answers[0][1] == answers[1][1]
+    for here, there in zip(answers[0][0], answers[1][0]):
+        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-3)
