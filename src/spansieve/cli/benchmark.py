@@ -52,6 +52,53 @@ def core(
         _growth(console, out, command)
 
 
+@app.command()
+def throughput(
+    encoder: Annotated[str, typer.Argument(help="a Hugging Face encoder's name or folder, or builtin")],
+    data: Annotated[Path | None, typer.Option(help="training data; the sample corpus if not given")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cuda",
+    batch: Annotated[list[int] | None, typer.Option(help="sentences in a batch; 8 and 32 if not given")] = None,
+    out: Annotated[Path, typer.Option(help="folder for the table and the CSV")] = Path("results"),
+) -> None:
+    """Whole training steps of our models, of a token softmax and of pytorch-crf on one encoder."""
+    from spansieve.data.formats import read_examples
+    from spansieve.data.sample import sample_corpus
+    from spansieve.experiments.throughput import run_throughput
+
+    examples = sample_corpus().train if data is None else read_examples(data)
+    rows = run_throughput(encoder, examples, batch or [8, 32], device)
+    name = Path(encoder).name
+    command = f"spansieve benchmark throughput {name} --device {device}"
+    _write(rows, out, f"throughput_{name}_{device}", f"Training steps on {name}", command)
+
+
+@app.command()
+def tagging(
+    model: Annotated[Path, typer.Argument(help="a model's folder")],
+    data: Annotated[Path, typer.Argument(help="labelled text")],
+    spacy: Annotated[Path | None, typer.Option(help="the folder of a spaCy pipeline with an ner component")] = None,
+    out: Annotated[Path, typer.Option(help="folder for the table and the CSV")] = Path("results"),
+) -> None:
+    """Words per second of a trained model on one CPU thread, beside spaCy."""
+    from spansieve.data.formats import read_examples
+    from spansieve.experiments.tagging_speed import run_tagging_speed
+
+    rows = run_tagging_speed(model, read_examples(data), spacy)
+    command = f"spansieve benchmark tagging MODEL {data.name}{' --spacy PIPELINE' if spacy else ''}"
+    _write(rows, out, "tagging_cpu", f"Tagging {data.name} on one CPU thread", command)
+
+
+def _write(rows: list[dict[str, object]], out: Path, stem: str, title: str, command: str) -> None:
+    from spansieve.experiments.measuring import markdown_table, provenance, write_csv
+
+    console = Console()
+    _show(console, rows)
+    out.mkdir(parents=True, exist_ok=True)
+    write_csv(out / f"{stem}.csv", rows)
+    (out / f"{stem}.md").write_text("\n\n".join([f"# {title}", *provenance(command), markdown_table(rows)]))
+    console.print(f"written to {out / stem}.md")
+
+
 def _growth(console: Console, out: Path, command: str) -> None:
     from spansieve.experiments.growth import plot_growth, run_growth, slopes
     from spansieve.experiments.measuring import markdown_table, provenance, write_csv

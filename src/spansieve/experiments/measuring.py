@@ -15,7 +15,9 @@ import torch
 
 TURN = 0.02  # seconds
 PATIENCE = 30.0  # seconds: who takes longer for one call is called once
-PACKAGES = ("spansieve", "torch", "numba", "triton", "pytorch-crf", "torch-struct", "flash-semicrf")
+PACKAGES = (
+    "spansieve", "torch", "numba", "triton", "transformers", "pytorch-crf", "torch-struct", "flash-semicrf", "spacy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
