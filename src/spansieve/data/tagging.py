@@ -9,6 +9,7 @@ are null.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from spansieve.data.example import DataError
@@ -83,17 +84,18 @@ def scheme_of_tags(sequences: Iterable[Sequence[str]]) -> str:
     """The scheme that a file's tags are written in, judged from all of them.
 
     Prefixes `E` or `S` mean BIOES, `L` or `U` BILOU; `I` alone means IO; of the two with `B` and `I`, it is IOB1 when
-    some `I` begins a segment and no `B` does so without need, and BIO otherwise. Tags without prefixes are plain.
+    more segments begin with `I` than with a `B` that IOB1 has no need of, and BIO otherwise: real files have slips.
+    Tags without prefixes are plain.
     """
     seen: dict[str, str] = {}  # each prefix, "" for none, with the first tag that has it
-    begins: set[str] = set()  # the prefixes seen where the token before had another label or none
+    begins: Counter[str] = Counter()  # the prefixes where the token before has another label or none
     for tags in sequences:
         before: str | None = None
         for tag in tags:
             prefix, label = _parts(tag)
             seen.setdefault(prefix, tag)
             if label is not None and label != before:
-                begins.add(prefix)
+                begins[prefix] += 1
             before = label
     seen.pop("O", None)
     if "" in seen:
@@ -109,7 +111,7 @@ def scheme_of_tags(sequences: Iterable[Sequence[str]]) -> str:
         return "BIOES"
     if seen.keys() == {"I"}:
         return "IO"
-    return "IOB1" if "I" in begins and "B" not in begins else "BIO"
+    return "IOB1" if begins["I"] > begins["B"] else "BIO"
 
 
 def check_tags(tags: Sequence[str], scheme: str) -> None:
