@@ -78,8 +78,7 @@ class CRF(Head):
         assert isinstance(distribution, LinearChain)
         if not any(entities):
             return [[] for _ in entities]
-        with torch.no_grad():
-            chain = _Chain.of(distribution)
+        chain = _Chain.of(distribution)
         shares = [
             self._inside(chain, b, segment) + self._after(chain, b, segment) - chain.total[b]
             for b, found in enumerate(entities)
@@ -134,11 +133,11 @@ class _Chain(NamedTuple):
 
     @classmethod
     def of(cls, distribution: LinearChain) -> _Chain:
-        scores, transition = (x.detach().cpu().double() for x in (distribution.scores, distribution.transition))
-        lengths = distribution.lengths.cpu()
+        tensors = (distribution.scores.double(), distribution.transition.double(), distribution.lengths)
+        scores, transition, lengths = (x.detach().cpu().numpy() for x in tensors)
         left, right = from_the_left(scores, transition), from_the_right(scores, transition, lengths)
-        total = left[torch.arange(len(left)), lengths.clamp(min=1) - 1].logsumexp(-1)
-        return cls(*(x.numpy() for x in (scores, transition, lengths, left, right, total)))
+        ending = left[np.arange(len(left)), np.maximum(lengths, 1) - 1]
+        return cls(scores, transition, lengths, left, right, np.logaddexp.reduce(ending, axis=-1))
 
 
 def _label_tags(label: int, scheme: str) -> LabelTags:
