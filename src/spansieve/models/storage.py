@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -147,7 +148,8 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
         tagger = Tagger(config, labels, folder / ENCODER)
         tagger.load_state_dict(load_file(folder / WEIGHTS))
     except (KeyError, TypeError, AttributeError, ConfigError, ValueError, SafetensorError, RuntimeError) as error:
-        raise ModelError(f"{folder} holds a model that this version of spansieve cannot build: {error}") from error
+        reason = shorten(str(error), 200, placeholder=" …")
+        raise ModelError(f"{folder} holds a model that this version of spansieve cannot build: {reason}") from error
     return tagger.to(usable).eval()
 
 
