@@ -52,7 +52,7 @@ def compare(
     console.print(table)
     low, high = percent(comparison.difference.low), percent(comparison.difference.high)
     console.print(
-        f"\nB - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}; "
+        f"\nB - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}\n"
         f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)",
         highlight=False,
     )

@@ -40,8 +40,8 @@ def evaluate(
     console.print(counts_table(by_width, "by width of the segment", "tokens"))
     console.print(counts_table(dict(scores.by_length), "by length of the sentence", "tokens"))
     console.print(
-        f"probabilities of {calibration.count:,} predicted entities: "
-        f"calibration error {percent(calibration.expected_error)} %, Brier score {calibration.brier:.4f}",
+        f"probabilities: calibration error {percent(calibration.expected_error)} %, "
+        f"Brier score {calibration.brier:.4f} ({calibration.count:,} entities)",
         highlight=False,
     )
     if assessment.unknown_labels:

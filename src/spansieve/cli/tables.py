@@ -47,4 +47,4 @@ def percent(value: float) -> str:
 
 
 def _between(interval: Interval | None) -> str:
-    return "" if interval is None else f"{percent(interval.low)} … {percent(interval.high)}"
+    return "" if interval is None else f"{100 * interval.low:.1f} … {100 * interval.high:.1f}"
