@@ -9,7 +9,7 @@ from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMar
 from spansieve.crf.gold import FlatParts, Parts
 from spansieve.crf.kernels import reference
 from tests.contract import check, check_gradients, check_samples, check_top_k
-from tests.models import some_instance
+from tests.distributions import some_instance
 from tests.oracle import Listed, Oracle
 
 LENGTHS = [4, 2]

@@ -13,8 +13,8 @@ from spansieve.crf.kernels import reference
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests import oracle
 from tests.contract import TOLERANCE, check, check_best, check_gradients, check_samples, check_top_k, close, size_of
+from tests.distributions import MODELS, pair, remaker, some_instance
 from tests.instances import gold_for, instances
-from tests.models import MODELS, pair, remaker, some_instance
 
 KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
 

@@ -13,8 +13,8 @@ from spansieve.crf.kernels import reference
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests.batches import Batch, random_batch
 from tests.contract import TOLERANCE
+from tests.distributions import MODELS, pair, some_instance
 from tests.instances import instances
-from tests.models import MODELS, pair, some_instance
 
 KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
 TRAINING_BATCHES = 300

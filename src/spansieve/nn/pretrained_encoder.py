@@ -6,7 +6,8 @@ Axes: B sentences, L tokens, W windows, S subwords in a window, P subwords in al
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.pre_tokenizers import Sequence as PreTokenizers
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import logging
 
 from spansieve.config import EncoderConfig
 from spansieve.nn.casing import NUM_CASINGS, casing_of
@@ -41,9 +43,10 @@ class PretrainedEncoder(Encoder):
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True, trust_remote_code=False, **offline)
             if folder is None:
-                self.model = AutoModel.from_pretrained(
-                    source, trust_remote_code=False, dtype=torch.float32, **_without_pooler(source)
-                )
+                with _quietly():
+                    self.model = AutoModel.from_pretrained(
+                        source, trust_remote_code=False, dtype=torch.float32, **_without_pooler(source)
+                    )
             else:
                 found = AutoConfig.from_pretrained(source, trust_remote_code=False, **offline)
                 self.model = AutoModel.from_config(found, trust_remote_code=False, **_without_pooler(source))
@@ -200,6 +203,20 @@ class PretrainedEncoder(Encoder):
         # In double precision, since the sums run over the whole batch.
         sums = nn.functional.pad(subwords.to(torch.float64).cumsum(0), (0, 0, 1, 0))
         return ((sums[last + 1] - sums[first]) / (last + 1 - first)[..., None]).to(subwords.dtype)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the report that a pooler was left out, which is as it should be, and without bars of its own."""
+    level, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if has_bars:
+            logging.enable_progress_bar()
 
 
 def _without_pooler(source: str) -> dict[str, bool]:

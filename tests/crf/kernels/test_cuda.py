@@ -14,8 +14,8 @@ from spansieve import Segment
 from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests.contract import check_best, check_sums, close
+from tests.distributions import MODELS, pair
 from tests.instances import gold_for, instances
-from tests.models import MODELS, pair
 
 cuda = pytest.importorskip("spansieve.crf.kernels.cuda", reason="Triton is not installed", exc_type=ImportError)
 
