@@ -1,29 +1,64 @@
-"""The README's code runs, and its figures are those of the results."""
+"""The README's code runs, its commands exist, and its figures are those of the results."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+from spansieve.cli import app
+from spansieve.config import preset, with_settings
+from spansieve.data.sample import sample_corpus
+from spansieve.training.run import train
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = re.findall(r"^spansieve (\w+)(.*?)(?: #.*)?$", README, flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def where_the_demo_was(tmp_path_factory):
+    """A folder in which `make demo` left its model, here after very little training."""
+    folder = tmp_path_factory.mktemp("readme")
+    corpus = sample_corpus()
+    little = {"training.epochs": 1, "model.builtin.rows": 500, "model.builtin.size": 16, "model.hidden_size": 16}
+    train(
+        with_settings(preset("demo"), little),
+        corpus.train[:64],
+        corpus.dev[:16],
+        folder / "runs" / "demo",
+        use_cpu=True,
+    )
+    return folder
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_code_runs(block, capsys):
+def test_code_runs(block, capsys, monkeypatch, where_the_demo_was):
+    monkeypatch.chdir(where_the_demo_was)
     exec(compile(block, "README.md", "exec"), {})
     assert capsys.readouterr().out
 
 
-def test_there_is_code():
-    assert BLOCKS
+def test_there_is_code_and_there_are_commands():
+    assert len(BLOCKS) > 1
+    assert len(COMMANDS) > 5
+
+
+@pytest.mark.parametrize(("command", "rest"), COMMANDS)
+def test_options_of_the_commands_exist(command, rest):
+    help_text = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
+    options = [word for word in shlex.split(rest) if word.startswith("--")]
+    assert "Usage" in help_text
+    assert [option for option in options if option not in help_text] == []
 
 
 def test_the_speeds_are_those_of_the_results():
     """Each ratio in the table stands in results/core_cpu.md for the same task, pair and number of labels."""
-    results = (Path(__file__).parent.parent / "results" / "core_cpu.md").read_text()
+    results = (ROOT / "results" / "core_cpu.md").read_text(encoding="utf-8")
     ratio = r"(\S+) \((\S+)\)"  # through the distributions, and by the kernels alone
     row = rf"^\| (mode|log Z and gradient): (.+?) against (.+?) \| {ratio} \| {ratio} \|$"
     rows = re.findall(row, README, flags=re.MULTILINE)
@@ -35,8 +70,17 @@ def test_the_speeds_are_those_of_the_results():
             assert re.search(line, results), (task, fast, slow, num_labels)
 
 
+def test_the_scores_are_those_of_the_results():
+    for stem, row in (("conll2003_gpu", r"^\| MiniLM.+$"), ("conll2003_cpu", r"^\| built-in.+$")):
+        results = (ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8")
+        (line,) = re.findall(row, README, flags=re.MULTILINE)
+        figures = re.findall(r"\d\d\.\d\d", line)
+        assert figures
+        assert [figure for figure in figures if figure not in results] == []
+
+
 def test_every_link_to_a_file_leads_somewhere():
     links = re.findall(r"\]\(([^)#]+)\)", README)
     files = [link for link in links if "://" not in link]
     assert files
-    assert [link for link in files if not (Path(__file__).parent.parent / link).exists()] == []
+    assert [link for link in files if not (ROOT / link).exists()] == []

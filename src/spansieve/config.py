@@ -50,8 +50,8 @@ class EncoderConfig:
 class BuiltinConfig:
     """The size of the built-in encoder; a Hugging Face encoder has its own."""
 
-    rows: int = 10_000  # of each table that features are hashed into
-    feature_size: int = 96  # of one feature's embedding
+    rows: int = 20_000  # of each table that features are hashed into
+    feature_size: int = 64  # of one feature's embedding
     size: int = 128  # of a token's vector
     context: Context = "lstm"
     layers: int = 1
@@ -102,6 +102,7 @@ class TrainingConfig:
     clip: float | None = 1.0  # the largest norm of the gradient
     patience: int | None = None  # epochs without a better dev score before training stops
     averaging: float | None = None  # decay of a moving average of the weights, which is then what is scored and kept
+    recase: float = 0.0  # the part of the sentences that are learned in capitals, as headlines are
     precision: Precision = "no"
     seed: int = 0
     checkpoint_seconds: float = 120.0  # at most so much is lost when a run is killed; every epoch ends with one, too
@@ -110,6 +111,7 @@ class TrainingConfig:
         _check_least(self, 1, "epochs", "batch_size", "accumulation", "patience")
         _check_least(self, 0, "encoder_rate", "rate", "weight_decay", "checkpoint_seconds")
         _check(0 <= self.warmup <= 1, f"warmup must lie in [0, 1], got {self.warmup}")
+        _check(0 <= self.recase <= 1, f"recase must lie in [0, 1], got {self.recase}")
         _check(self.clip is None or self.clip > 0, f"clip must be above 0, got {self.clip}")
         _check(self.averaging is None or 0 < self.averaging < 1, f"averaging must lie in (0, 1), got {self.averaging}")
 

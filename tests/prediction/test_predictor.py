@@ -143,7 +143,7 @@ def test_tokens_are_taken_as_they_are(predictor):
 
 def test_examples_of_a_text(predictor):
     text = "we went to Paris yesterday.  Then Ada Lovelace lives in New  York ."
-    examples = predictor.examples(text)
+    examples = list(predictor.examples([text]))
     assert len(examples) == 2
     entities = [example.words(segment) for example in examples for segment in example.segments]
     assert entities == [entity.text for entity in predictor.predict(text)]

@@ -116,10 +116,9 @@ def _write(predictor: Predictor, texts: Iterable[str], chosen: Output, target: I
 def _write_conll(predictor: Predictor, texts: Iterable[str], target: IO[str]) -> None:
     from spansieve.data.tagging import tags_of_segments
 
-    for text in texts:
-        for example in predictor.examples(text):
-            tags = tags_of_segments(example.segments, len(example), "BIO")
-            target.write("".join(f"{token} {tag}\n" for token, tag in zip(example.tokens, tags)) + "\n")
+    for example in predictor.examples(texts):
+        tags = tags_of_segments(example.segments, len(example), "BIO")
+        target.write("".join(f"{token} {tag}\n" for token, tag in zip(example.tokens, tags)) + "\n")
 
 
 def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) -> Text:

@@ -52,7 +52,6 @@ def train(
 
     On several GPUs or machines: accelerate launch -m spansieve train …
     """
-    chosen = _configuration(config, preset_name, encoder)
     flags: dict[str, Any] = {
         "model.head": head,
         "model.encoder.name": encoder,
@@ -60,8 +59,9 @@ def train(
         "training.batch_size": batch_size,
         "training.seed": seed,
     }
-    chosen = with_settings(chosen, {name: value for name, value in flags.items() if value is not None})
-    chosen = with_settings(chosen, dict(map(parsed_setting, settings or [])))
+    wanted = {name: value for name, value in flags.items() if value is not None}
+    wanted |= dict(map(parsed_setting, settings or []))
+    chosen = with_settings(_configuration(config, preset_name, wanted.get("model.encoder.name", BUILTIN)), wanted)
 
     from spansieve.cli.reading import read_with_notes
     from spansieve.cli.watching import TerminalObserver
@@ -104,9 +104,9 @@ def _show(console: Console, result: TrainingResult) -> None:
     console.print(where, highlight=False, soft_wrap=True)
 
 
-def _configuration(path: Path | None, preset_name: str | None, encoder: str | None) -> Config:
+def _configuration(path: Path | None, preset_name: str | None, encoder: str) -> Config:
     if path is not None and preset_name is not None:
         raise ValueError("only one of --config and --preset can be given, got both")
     if path is not None:
         return read_config(path)
-    return preset(preset_name or ("builtin" if encoder in (None, BUILTIN) else "pretrained"))
+    return preset(preset_name or ("builtin" if encoder == BUILTIN else "pretrained"))

@@ -50,6 +50,7 @@ class TerminalObserver:
             self.console.print(f"[yellow]labels that only the dev data has, and that count as missed: {names}[/]")
         if step:
             self.console.print(f"going on from step {step:,} of {num_steps:,}")
+        self.console.print("[dim]the first step compiles its kernels for this machine, once[/]")
         self._task = self._progress.add_task(
             "", total=num_steps, completed=step, epoch="-", loss="-", f1="-", speed="-", left=""
         )

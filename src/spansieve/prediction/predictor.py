@@ -64,19 +64,15 @@ class Predictor:
         """The segments of sentences that are tokens already."""
         return predict_segments(self.tagger, sentences, probabilities)
 
-    def examples(self, text: str) -> list[Example]:
-        """The sentences of a text with what the model finds in them as their segments."""
-        sentences = sentences_of_text(text)
-        found = self.predict_tokens([[token.text for token in sentence] for sentence in sentences])
-        return [
-            Example(
-                tuple(token.text for token in sentence),
-                tuple(one.segments),
-                text=text,
-                offsets=tuple((token.start, token.end) for token in sentence),
-            )
-            for sentence, one in zip(sentences, found)
-        ]
+    def examples(self, texts: Iterable[str]) -> Iterator[Example]:
+        """The sentences of texts, one after the other, with what the model finds in them as their segments."""
+        waiting = iter(texts)
+        while chunk := list(islice(waiting, TEXTS_AT_ONCE)):
+            sentences = [(text, sentence) for text in chunk for sentence in sentences_of_text(text)]
+            found = self.predict_tokens([[token.text for token in sentence] for _, sentence in sentences])
+            for (text, sentence), one in zip(sentences, found):
+                offsets = tuple((token.start, token.end) for token in sentence)
+                yield Example(tuple(token.text for token in sentence), tuple(one.segments), text=text, offsets=offsets)
 
 
 def _entities(text: str, tokens: Sequence[Token], found: Found) -> list[Entity]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch import Tensor
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch, prepared_ahead, share
 from spansieve.data.example import Example
+from spansieve.data.recasing import recased
 from spansieve.models.storage import recover_model, save_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.segments import NamedSegment
@@ -138,10 +140,11 @@ class Trainer:
         """This process's part of a step."""
         accelerator = self.accelerator
         parts = share(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
-        return [
-            self.tagger.batch([self.train_examples[i].tokens for i in part], [self.gold[i] for i in part])
-            for part in parts
-        ]
+        return [self.tagger.batch([self._tokens_of(i) for i in part], [self.gold[i] for i in part]) for part in parts]
+
+    def _tokens_of(self, i: int) -> Sequence[str]:
+        seed = f"{self.config.seed}/{self.progress.epoch}/{i}"
+        return recased(self.train_examples[i].tokens, self.config.recase, seed)
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
         # The step's own seed: there is no state of chance to restore, and each process draws its own.
@@ -185,12 +188,12 @@ class Trainer:
         """The loss is a mean over the sentences of the whole step, on all processes, whose gradients are averaged."""
         with self._finite_weights():
             losses = self.model(batch.to(self.accelerator.device))
-        total = sum(losses.values(), start=torch.zeros((), device=self.accelerator.device)).sum()
+        total = reduce(torch.add, losses.values()).sum()
         self.accelerator.backward(total * (self.accelerator.num_processes / num_sentences))
+        # Added up when they are reported: a GPU would wait for each small sum.
+        self._totals.append(total.detach())
         for name, loss in losses.items():
-            summed = loss.detach().sum()
-            self._loss_parts[name] = self._loss_parts[name] + summed if name in self._loss_parts else summed
-        self._loss += total.detach()
+            self._loss_parts.setdefault(name, []).append(loss.detach())
 
     @contextmanager
     def _finite_weights(self) -> Iterator[None]:
@@ -210,25 +213,30 @@ class Trainer:
     # ---- What is reported and kept -----------------------------------------------------------------------------------
 
     def _open_sums(self) -> None:
-        device = self.accelerator.device
-        # Of the epoch, in the order of the steps and not in that of the reports: the sum is the same whenever they are.
-        so_far = self.progress.loss if self.accelerator.is_main_process else 0.0
-        self._loss = torch.tensor(so_far, dtype=torch.float32 if device.type == "mps" else torch.float64, device=device)
+        self._loss = self.progress.loss if self.accelerator.is_main_process else 0.0  # of the epoch, on this process
         self._norm = None  # of the last step's gradient
-        self._loss_parts: dict[str, Tensor] = {}  # since the last report
+        self._totals: list[Tensor] = []  # since the last report, as are the parts
+        self._loss_parts: dict[str, list[Tensor]] = {}
         self._sentences = self._tokens = 0
 
     def _take_in_losses(self) -> tuple[float, dict[str, float]]:
         """Losses since the last time, per sentence. The host waits for the device here, and not in every step."""
-        parts = {name: float(self.accelerator.reduce(value, "sum")) for name, value in self._loss_parts.items()}
+        parts = {name: self._over_processes(float(torch.cat(some).sum())) for name, some in self._loss_parts.items()}
         total, sentences = sum(parts.values()), max(self._sentences, 1)
-        self.progress.loss = float(self.accelerator.reduce(self._loss, "sum"))
-        self._loss_parts = {}
+        for loss in torch.stack(self._totals).tolist() if self._totals else ():
+            self._loss += loss  # one by one, so that the sum is the same whenever there are reports
+        self.progress.loss = self._over_processes(self._loss)
+        self._totals, self._loss_parts = [], {}
         self._sentences = self._tokens = 0
         for name, value in (("loss", self.progress.loss), ("norm of the gradient", self._norm)):
             if value is not None and not math.isfinite(value):
                 raise self._diverged(name, float(value))
         return total / sentences, {name: value / sentences for name, value in parts.items()}
+
+    def _over_processes(self, value: float) -> float:
+        if self.accelerator.num_processes == 1:
+            return value
+        return sum(gather_object([value]))
 
     def _report_step(self, rate_part: float) -> None:
         tokens, elapsed = self._tokens, time.monotonic() - self._reported
