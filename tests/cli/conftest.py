@@ -1,21 +1,12 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from spansieve.data.formats import write_examples
 from spansieve.training.run import train
 from tests.cli.terminal import Terminal
+from tests.single_thread import one_thread as one_thread
 from tests.training import runs
-
-
-@pytest.fixture(autouse=True, scope="package")
-def one_thread():
-    """Two would wait for each other longer than a small model takes."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every scorer against a loop over spans that follows its definition, and `at` against `dense`."""
+"""Every scorer against a loop over spans that follows its definition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from spansieve.config import Features
-from spansieve.crf import Candidates
 from spansieve.nn.span_scorers import EndpointScorer, MaxScorer, SpanScorer, SumScorer, span_scorer
 
 KINDS = get_args(Features)
@@ -43,13 +42,19 @@ def score_of_span(scorer: SpanScorer, span: torch.Tensor) -> torch.Tensor:
     return scorer.output(hidden.clamp(min=0))
 
 
+class Dense(torch.nn.Module):
+    """A scorer as one function of the tokens."""
+
+    def __init__(self, made: SpanScorer) -> None:
+        super().__init__()
+        self.made = made
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.made.dense(self.made(tokens))
+
+
 def spans_within(length: int, max_width: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(length) for j in range(i + 1, min(i + max_width, length) + 1)]
-
-
-def every_candidate(lengths: list[int], max_width: int) -> Candidates:
-    lists = [[(i, j, y) for i, j in spans_within(n, max_width) for y in range(1, LABELS)] for n in lengths]
-    return Candidates.from_lists(lists, lengths)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,26 +67,6 @@ def test_dense_is_what_the_definition_says_of_every_span(kind, length, max_width
         for start, end in spans_within(length, max_width):
             expected = score_of_span(made, tokens[b, start:end])
             torch.testing.assert_close(dense[b, start, end - start - 1], expected)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("max_width", [1, 4, 9])
-def test_the_candidates_alone_score_as_they_do_among_all(kind, max_width):
-    made, tokens, lengths = scorer(kind, max_width), some_tokens(), [7, 1, 4]
-    state = made(tokens)
-    candidates = every_candidate(lengths, max_width)
-    dense = made.dense(state)[candidates.sentence, candidates.start, candidates.end - candidates.start - 1]
-    torch.testing.assert_close(made.rows(state, candidates), dense)
-    for which in range(SETS):
-        expected = dense.gather(1, (candidates.label + which * LABELS)[:, None])[:, 0]
-        torch.testing.assert_close(made.at(state, candidates, which), expected)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_candidate_has_no_score(kind):
-    made = scorer(kind)
-    candidates = Candidates.from_lists([[], [], []], [7, 7, 7])
-    assert made.at(made(some_tokens()), candidates, 0).shape == (0,)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,30 +90,24 @@ def test_what_stands_beyond_a_sentence_changes_nothing_inside(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_right_and_the_same_both_ways(kind):
-    made, tokens, lengths = scorer(kind), some_tokens(requires_grad=True), [7, 2, 5]
-    candidates = every_candidate(lengths, 4)
-    place = candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label
-    inputs = (tokens, *made.parameters())
-    weight = torch.linspace(-1, 1, len(candidates), dtype=torch.float64)
-    from_dense = torch.autograd.grad((made.dense(made(tokens))[place] * weight).sum(), inputs)
-    from_rows = torch.autograd.grad((made.at(made(tokens), candidates, 0) * weight).sum(), inputs)
-    for left, right in zip(from_dense, from_rows):
-        assert left.isfinite().all()
-        torch.testing.assert_close(left, right)
-    assert torch.autograd.gradcheck(lambda x: made.dense(made(x)), (some_tokens(1, 3, True),))
+def test_gradients_are_right(kind):
+    made, tokens = scorer(kind), some_tokens(2, 3, requires_grad=True)
+    names, values = zip(*((name, p.detach().clone().requires_grad_()) for name, p in made.named_parameters()))
+
+    def dense(tokens: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(Dense(made), {f"made.{n}": v for n, v in zip(names, values)}, (tokens,))
+
+    assert torch.autograd.gradcheck(dense, (tokens, *values))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(kind, dtype):
-    made, tokens, candidates = scorer(kind), some_tokens(), every_candidate([7, 7, 7], 4)
-    state = made(tokens)
-    dense, rows = made.dense(state), made.rows(state, candidates)
+    made, tokens = scorer(kind), some_tokens()
+    dense = made.dense(made(tokens))
     made.to(dtype)
     half = made(tokens.to(dtype))
     torch.testing.assert_close(made.dense(half).double()[:, :4], dense[:, :4], rtol=0.05, atol=0.3)
-    torch.testing.assert_close(made.rows(half, candidates).double(), rows, rtol=0.05, atol=0.3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,12 +1,1 @@
-"""Tensors are tiny here: with several threads they wait for each other, most of all beside other tests."""
-
-import pytest
-import torch
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+from tests.single_thread import one_thread as one_thread

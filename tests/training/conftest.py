@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from spansieve.training import run
-
-
-@pytest.fixture(autouse=True, scope="package")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+from tests.single_thread import one_thread as one_thread
 
 
 @pytest.fixture(autouse=True)

@@ -32,8 +32,6 @@ class LabelTags(NamedTuple):
 
 
 class CRF(Head):
-    has_width_limit = False
-
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(labels, max_width)
         self.scheme = config.scheme

@@ -42,8 +42,6 @@ class HeadGold:
 class Head(nn.Module):
     """One row of the paper's table."""
 
-    has_width_limit = True  # gold wider than max_width is impossible to this model
-
     def __init__(self, labels: LabelSet, max_width: int) -> None:
         super().__init__()
         self.labels, self.max_width = labels, max_width

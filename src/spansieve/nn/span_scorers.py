@@ -1,9 +1,10 @@
 """Scores of segments from vectors of tokens, one class per feature function.
 
-Every scorer answers twice from the same features: `dense` for all spans, and `at` for the candidates alone, which costs
-nothing for the spans that the filter dropped. A scorer has one or more *sets* of scores, such as local and global ones.
+A scorer has one or more *sets* of scores, such as local and global ones, over one set of features. The global ones are
+made for all spans too: the features stand there already for the local ones, and one product more costs less than to
+gather those of the candidates.
 
-Axes: B sentences, L tokens, K widths, Y labels, N candidates, D features of a token, H of a span, S sets.
+Axes: B sentences, L tokens, K widths, Y labels, D features of a token, H of a span, S sets.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.config import Features
-from spansieve.crf.candidates import Candidates
 from spansieve.nn.hidden_of_spans import HiddenOfSpans, fill_hidden, is_for
 
 HALF = (torch.float16, torch.bfloat16)
@@ -37,15 +37,6 @@ class SpanScorer(nn.Module):
         """(B, L, K, S·Y)."""
         raise NotImplementedError
 
-    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
-        """(N, S·Y)."""
-        raise NotImplementedError
-
-    def at(self, state: tuple[Tensor, ...], candidates: Candidates, which: int) -> Tensor:
-        """The scores of the candidates with their labels in one of the sets, (N,)."""
-        column = candidates.label + which * self.num_labels
-        return self.rows(state, candidates).gather(1, column[:, None])[:, 0]
-
 
 class SumScorer(SpanScorer):
     """Linear in the sum of the span's vectors, or in their mean: a difference of two prefix sums of token scores."""
@@ -62,10 +53,6 @@ class SumScorer(SpanScorer):
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         sums = span_sums(state[0], self.max_width)
         return (sums / widths_of(sums) if self.is_mean else sums) + self.bias
-
-    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
-        sums = sums_at(state[0], candidates)
-        return (sums / (candidates.end - candidates.start)[:, None] if self.is_mean else sums) + self.bias
 
 
 class MaxScorer(SpanScorer):
@@ -89,14 +76,6 @@ class MaxScorer(SpanScorer):
                 widest = torch.maximum(widest, shifted)
             scores.append(self.output(widest))
         return torch.stack(scores, dim=2)
-
-    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
-        (single,) = state
-        offset = torch.arange(self.max_width, device=single.device)
-        last = candidates.end[:, None] - 1
-        place = torch.minimum(candidates.start[:, None] + offset, last)  # (N, K): the last token again and again
-        widest = single[candidates.sentence[:, None], place].amax(1)
-        return self.output(widest)
 
 
 class EndpointScorer(SpanScorer):
@@ -148,14 +127,6 @@ class EndpointScorer(SpanScorer):
             scores[low : low + BLOCK] = self.output(block)
         return scores.view(num_sentences, num_tokens, *scores.shape[1:])
 
-    def rows(self, state: tuple[Tensor, ...], candidates: Candidates) -> Tensor:
-        first, last, *content = state[0].chunk(self.parts, dim=-1)
-        sentence, width = candidates.sentence, candidates.end - candidates.start
-        hidden = first[sentence, candidates.start] + last[sentence, candidates.end - 1] + self.width(width - 1)
-        for part in content:
-            hidden = hidden + (sums_at(prefix_sums(part), candidates) / width[:, None]).to(hidden.dtype)
-        return self.output(hidden.relu())
-
 
 def span_scorer(
     kind: Features, size: int, hidden_size: int, max_width: int, num_labels: int, sets: int, dropout: float
@@ -190,11 +161,6 @@ def prefix_sums(tokens: Tensor) -> Tensor:
 def span_sums(prefix: Tensor, max_width: int) -> Tensor:
     """(B, L, K, D)."""
     return spread(prefix[:, 1:], max_width) - prefix[:, :-1, None]
-
-
-def sums_at(prefix: Tensor, candidates: Candidates) -> Tensor:
-    """(N, D)."""
-    return prefix[candidates.sentence, candidates.end] - prefix[candidates.sentence, candidates.start]
 
 
 def widths_of(spans: Tensor) -> Tensor:
