@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from spansieve.config import BuiltinConfig
-from spansieve.nn.encoder import Encoder, padded
+from spansieve.nn.encoder import Encoder
 from spansieve.nn.word_features import FIELDS, IDENTITY, WordFeatures
 
 
@@ -34,17 +33,7 @@ class BuiltinEncoder(Encoder):
         self.size = self.context.size
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        place: dict[str, int] = {}
-        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        flat = [place.setdefault(word, len(place)) for sentence in sentences for word in sentence]
-        rows = self._words(list(place))
-        return {
-            "words": torch.from_numpy(padded(flat, lengths)),  # (B, L): which of the distinct words each token is
-            "fields": torch.from_numpy(rows.fields),  # (U, F)
-            "grams": torch.from_numpy(rows.grams),
-            "gram_offsets": torch.from_numpy(rows.gram_offsets),  # (U,)
-            "num_tokens": torch.from_numpy(lengths),
-        }
+        return {name: torch.from_numpy(array) for name, array in self._words.of_sentences(sentences).items()}
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         if not features["words"].numel():

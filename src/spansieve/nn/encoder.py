@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from spansieve.config import BUILTIN, ModelConfig
@@ -39,14 +37,3 @@ def build_encoder(config: ModelConfig, folder: Path | None = None) -> Encoder:
     from spansieve.nn.pretrained_encoder import PretrainedEncoder
 
     return PretrainedEncoder(config.encoder, folder)
-
-
-def padded(flat: ArrayLike, lengths: np.ndarray, fill: int = 0) -> np.ndarray:
-    """Rows of these lengths, which follow one another in `flat`, as one array (B, L).
-
-    >>> padded([1, 2, 3], np.array([2, 0, 1])).tolist()
-    [[1, 2], [0, 0], [3, 0]]
-    """
-    rows = np.full((len(lengths), lengths.max(initial=0)), fill, np.int64)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = flat
-    return rows

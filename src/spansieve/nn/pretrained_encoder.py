@@ -8,11 +8,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import torch
+from tokenizers import Encoding
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.pre_tokenizers import Sequence as PreTokenizers
 from torch import Tensor, nn
@@ -20,9 +19,9 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from spansieve.config import EncoderConfig
-from spansieve.nn.casing import NUM_CASINGS, casing_of
-from spansieve.nn.encoder import Encoder, padded
-from spansieve.nn.windows import windows_over
+from spansieve.nn.casing import NUM_CASINGS
+from spansieve.nn.encoder import Encoder
+from spansieve.nn.subwords import SubwordLayout
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
 MOST_SUBWORDS = 16_384  # read at once in prediction, padding included
@@ -67,14 +66,24 @@ class PretrainedEncoder(Encoder):
         self.casing = nn.Embedding(NUM_CASINGS, self.size) if config.casing else None
         if self.casing is not None:
             nn.init.zeros_(self.casing.weight)  # the encoder starts as it was pretrained
-        self._before, self._after = _special_tokens(self.tokenizer)
-        self._padding = self.tokenizer.pad_token_id or 0
-        unknown = self.tokenizer.unk_token_id
-        self._unknown = self._padding if unknown is None else unknown
-        limit = config.max_subwords or self._limit()
-        self._room = limit - len(self._before) - len(self._after)
-        if self._room < 1:
+        self.layout = self._layout()
+
+    def _layout(self) -> SubwordLayout:
+        before, after = _special_tokens(self.tokenizer)
+        limit = self.config.max_subwords or self._limit()
+        room = limit - len(before) - len(after)
+        if room < 1:
             raise ValueError(f"max_subwords must leave room beside the special ones, got {limit}")
+        padding, unknown = self.tokenizer.pad_token_id or 0, self.tokenizer.unk_token_id
+        return SubwordLayout(
+            before=before,
+            after=after,
+            padding=padding,
+            unknown=padding if unknown is None else unknown,
+            room=room,
+            overlap=self.config.overlap,
+            casing=self.config.casing,
+        )
 
     def _limit(self) -> int:
         positions = getattr(self.model.config, "max_position_embeddings", None)
@@ -96,77 +105,15 @@ class PretrainedEncoder(Encoder):
     # ---- On the host -------------------------------------------------------------------------------------------------
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        subwords, owner = self._subwords(sentences, lengths)  # (P,) each
-        counts = np.bincount(owner, minlength=lengths.sum())  # the subwords of each token
-        ends = counts.cumsum()
-        by_sentence = np.concatenate(([0], ends))[np.concatenate(([0], lengths.cumsum()))]
-        arrays = self._windows(subwords, self._casings(sentences, owner), by_sentence)
-        # For every token its first and last subword among those kept, which are in order.
-        arrays["first"], arrays["last"] = padded(ends - counts, lengths), padded(ends - 1, lengths)  # (B, L)
-        arrays["num_tokens"] = lengths
+        arrays = self.layout.features(sentences, self._encodings)
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-    def _subwords(self, sentences: Sequence[Sequence[str]], lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The subwords of all sentences, and which of all tokens each belongs to. A token without any, such as a lone
-        zero-width character, is the unknown one."""
-        if not lengths.any():
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    def _encodings(self, sentences: list[list[str]]) -> list[Encoding]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about sentences above the limit: they are read in windows
-            found = self.tokenizer(
-                [list(sentence) for sentence in sentences if sentence],
-                is_split_into_words=True,
-                add_special_tokens=False,
-                verbose=False,
-            )
-        is_read = lengths > 0
-        counts = np.fromiter(map(len, found["input_ids"]), np.int64, is_read.sum())
-        subwords = np.fromiter(chain.from_iterable(found["input_ids"]), np.int64, counts.sum())
-        places = (found.word_ids(i) for i in range(len(counts)))
-        owner = np.fromiter(chain.from_iterable(places), np.int64, counts.sum())
-        owner += np.repeat((lengths.cumsum() - lengths)[is_read], counts)
-        missing = np.flatnonzero(np.bincount(owner, minlength=lengths.sum()) == 0)
-        if missing.size:
-            subwords = np.concatenate((subwords, np.full(missing.size, self._unknown)))
-            owner = np.concatenate((owner, missing))
-            order = owner.argsort(kind="stable")
-            subwords, owner = subwords[order], owner[order]
-        return subwords, owner
-
-    def _casings(self, sentences: Sequence[Sequence[str]], owner: np.ndarray) -> np.ndarray | None:
-        """How the token of each subword is written, (P,)."""
-        if self.casing is None:
-            return None
-        return np.array([casing_of(token) for sentence in sentences for token in sentence], np.int64)[owner]
-
-    def _windows(self, subwords: np.ndarray, casings: np.ndarray | None, bounds: np.ndarray) -> dict[str, np.ndarray]:
-        """What the model reads, and where each subword stands in it; `bounds` are the sentences' among the subwords."""
-        windows = [
-            (low + window.start, low + window.end, window.keep_end - window.keep_start)
-            for low, high in zip(bounds.tolist(), bounds[1:].tolist())
-            for window in windows_over(high - low, self._room, self.config.overlap)
-        ]
-        start, end, num_kept = np.array(windows, np.int64).reshape(-1, 3).T
-        before, num_windows = len(self._before), len(windows)
-        width = before + (end - start).max(initial=0) + len(self._after) if num_windows else 0
-        place = np.arange(width) - before + start[:, None]  # (W, S): which subword is there
-        is_subword = (place >= start[:, None]) & (place < end[:, None])
-        ids = np.full((num_windows, width), self._padding)
-        ids[:, :before] = self._before
-        ids[is_subword] = subwords[place[is_subword]]
-        lengths = before + end - start
-        for offset, special in enumerate(self._after):
-            ids[np.arange(num_windows), lengths + offset] = special
-        mask = (np.arange(width) < lengths[:, None] + len(self._after)).astype(np.int64)
-        # What the windows keep follows one another through the subwords, each of them once.
-        window = np.repeat(np.arange(num_windows), num_kept)
-        kept = window * width + before + np.arange(len(subwords)) - start[window]
-        arrays = {"input_ids": ids, "attention_mask": mask, "kept": kept}  # (W, S), (W, S), (P,)
-        if casings is not None:
-            arrays["casing"] = np.zeros_like(ids)
-            arrays["casing"][is_subword] = casings[place[is_subword]]
-        return arrays
+            return self.tokenizer(
+                sentences, is_split_into_words=True, add_special_tokens=False, verbose=False
+            ).encodings
 
     # ---- On the device -----------------------------------------------------------------------------------------------
 
@@ -242,9 +189,9 @@ def _begin_words(pre_tokenizer) -> None:
             _begin_words(part)
 
 
-def _special_tokens(tokenizer) -> tuple[list[int], list[int]]:
+def _special_tokens(tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What the tokenizer puts before and after a sentence."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     marked = tokenizer("a")["input_ids"]
     at = next(i for i in range(len(marked)) if marked[i : i + len(bare)] == bare)
-    return marked[:at], marked[at + len(bare) :]
+    return tuple(marked[:at]), tuple(marked[at + len(bare) :])

@@ -11,6 +11,8 @@ from zlib import crc32
 
 import numpy as np
 
+from spansieve.nn.padding import padded
+
 FIELDS = ("word", "norm", "prefix", "suffix", "shape")  # one table each
 IDENTITY = 2  # the first fields say which word it is, the others only what it looks like
 GRAM_WIDTHS = (2, 3, 4, 5)  # characters in a piece of a word
@@ -51,6 +53,20 @@ class WordFeatures:
             np.concatenate([grams for _, grams in found]),
             counts.cumsum() - counts,
         )
+
+    def of_sentences(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+        """What the encoder takes: each distinct word of the sentences once, and where they stand."""
+        place: dict[str, int] = {}
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        flat = [place.setdefault(word, len(place)) for sentence in sentences for word in sentence]
+        rows = self(list(place))
+        return {
+            "words": padded(flat, lengths),  # (B, L): which of the distinct words each token is
+            "fields": rows.fields,  # (U, F)
+            "grams": rows.grams,
+            "gram_offsets": rows.gram_offsets,  # (U,)
+            "num_tokens": lengths,
+        }
 
     def _features(self, word: str) -> tuple[np.ndarray, np.ndarray]:
         norm = "".join("0" if character.isdigit() else character for character in word.lower())
