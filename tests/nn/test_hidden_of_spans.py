@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spansieve.nn import span_scorers
-from spansieve.nn.hidden_of_spans import is_for
+from spansieve.nn.hidden_of_spans import compiled_for
 from spansieve.nn.span_scorers import EndpointScorer
 
 COMPILED = "spansieve.crf.kernels.cpu.compiled"
@@ -65,9 +65,11 @@ def test_what_is_no_number_is_seen():
 
 
 def test_where_it_cannot_be_taken():
-    assert is_for(torch.zeros(1))
-    assert not is_for(torch.zeros(1, dtype=torch.bfloat16))
-    assert not is_for(torch.zeros(1, device="meta"))
+    single, double = torch.zeros(1), torch.zeros(1, dtype=torch.float64)
+    assert compiled_for(single, single) is not None
+    assert compiled_for(double, double) is not None
+    for other in (torch.zeros(1, dtype=torch.bfloat16), torch.zeros(1, device="meta"), double):
+        assert compiled_for(other, single) is None
 
 
 def test_a_traced_scorer_is_made_of_tensor_operations():

@@ -127,7 +127,8 @@ def _stepper(
                 loss = reduce(torch.add, tagger(made.batch).values()).sum() / len(made.batch)
             else:
                 loss = tagger.head(tagger._tokens(made.batch), made.batch.lengths, made.tags)
-            loss.backward()
+            with torch.autograd.set_multithreading_enabled(False):  # as the training loop has it
+                loss.backward()
             nn.utils.clip_grad_norm_(tagger.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

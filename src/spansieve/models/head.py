@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.crf import Distribution, Gold
+from spansieve.crf.kernels.dispatch import has_triton
 from spansieve.crf.structures import FlatSegments
 from spansieve.labels import LabelSet
 from spansieve.segments import Segment
@@ -97,6 +98,10 @@ def labels_of_spans(segments: FlatSegments, shape: Sequence[int], lengths: Seque
 
 def filtering_loss(local_scores: Tensor, span_labels: Tensor, beta: float) -> Tensor:
     """Cross-entropy of every span against its gold label, null spans weighted by β, summed over a sentence, (B,)."""
+    if local_scores.is_cuda and local_scores.dtype is torch.float32 and has_triton():
+        from spansieve.nn.cuda.cross_entropy import SpanCrossEntropy
+
+        return SpanCrossEntropy.apply(local_scores, span_labels, beta)
     num_labels = local_scores.shape[-1]
     weight = None if beta == 1 else _weights(num_labels, beta, local_scores.dtype, local_scores.device)
     loss = nn.functional.cross_entropy(

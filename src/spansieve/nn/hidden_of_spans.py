@@ -1,23 +1,35 @@
 """The hidden layer over all spans on the CPU: one compiled pass each way instead of a dozen over (B, L, K, H) numbers.
 
-The definition in tensor operations is `EndpointScorer.by_tensors`, which other devices use.
+The definition in tensor operations is `EndpointScorer.by_tensors`; a GPU has a pass of its own.
 
 Axes: B sentences, L tokens, K widths, H features of a span, P parts of a token's projection.
 """
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from types import ModuleType
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from spansieve.crf.kernels.cpu.compiled import over_sentences, vectorised
+from spansieve.crf.kernels.dispatch import has_triton
 
 
-def is_for(projected: Tensor) -> bool:
-    """True where the compiled pass can be taken; what is traced must be seen in tensor operations."""
-    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    return projected.is_cpu and projected.dtype in (torch.float32, torch.float64) and not is_traced
+def compiled_for(projected: Tensor, width: Tensor) -> ModuleType | None:
+    """The module with the compiled pass for these tensors, where there is one; what is traced must be seen in tensor
+    operations."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return None
+    if projected.is_cpu:
+        is_known = projected.dtype in (torch.float32, torch.float64) and width.dtype is projected.dtype
+        return sys.modules[__name__] if is_known else None
+    if projected.is_cuda and has_triton():
+        return import_module("spansieve.nn.cuda.hidden_of_spans")
+    return None
 
 
 class HiddenOfSpans(torch.autograd.Function):

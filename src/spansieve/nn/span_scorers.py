@@ -9,15 +9,18 @@ Axes: B sentences, L tokens, K widths, Y labels, D features of a token, H of a s
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import torch
 from torch import Tensor, nn
 
 from spansieve.config import Features
-from spansieve.nn.hidden_of_spans import HiddenOfSpans, fill_hidden, is_for
+from spansieve.nn.hidden_of_spans import compiled_for
 
 HALF = (torch.float16, torch.bfloat16)
 LONG = 1_024  # tokens
 BLOCK = 128  # tokens whose spans are scored at once on the CPU
+GPU_BLOCK = 16_384  # and on a GPU
 
 
 class SpanScorer(nn.Module):
@@ -100,11 +103,12 @@ class EndpointScorer(SpanScorer):
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         (projected,) = state
-        if not is_for(projected) or self.width.weight.dtype is not projected.dtype:
+        compiled = compiled_for(projected, self.width.weight)
+        if compiled is None:
             return self.by_tensors(state)
         if torch.is_grad_enabled():
-            return self.output(HiddenOfSpans.apply(projected, self.width.weight))
-        return self._by_blocks(projected)
+            return self.output(compiled.HiddenOfSpans.apply(projected, self.width.weight))
+        return self._by_blocks(projected, compiled)
 
     def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:
         """What `dense` gives, in tensor operations."""
@@ -115,16 +119,18 @@ class EndpointScorer(SpanScorer):
             hidden = hidden + (sums / widths_of(sums)).to(hidden.dtype)
         return self.output(hidden.relu())
 
-    def _by_blocks(self, projected: Tensor) -> Tensor:
-        """A few tokens at a time: the hidden layer stays in the cache, and a text of any length takes no more of it."""
+    def _by_blocks(self, projected: Tensor, compiled: ModuleType) -> Tensor:
+        """Some tokens at a time: a text of any length takes no more room than that for the hidden layer, and on the CPU
+        it stays in the cache."""
         num_sentences, num_tokens, _ = projected.shape
         num_rows, width = num_sentences * num_tokens, self.width.weight
+        size = BLOCK if projected.is_cpu else GPU_BLOCK
         scores = projected.new_empty(num_rows, self.max_width, self.output.out_features)
-        hidden = projected.new_empty(min(BLOCK, num_rows), *width.shape)
-        for low in range(0, num_rows, BLOCK):
+        hidden = projected.new_empty(min(size, num_rows), *width.shape)
+        for low in range(0, num_rows, size):
             block = hidden[: num_rows - low]
-            fill_hidden(projected, width, block, low)
-            scores[low : low + BLOCK] = self.output(block)
+            compiled.fill_hidden(projected, width, block, low)
+            scores[low : low + size] = self.output(block)
         return scores.view(num_sentences, num_tokens, *scores.shape[1:])
 
 

@@ -189,7 +189,9 @@ class Trainer:
         with self._finite_weights():
             losses = self.model(batch.to(self.accelerator.device))
         total = reduce(torch.add, losses.values()).sum()
-        self.accelerator.backward(total * (self.accelerator.num_processes / num_sentences))
+        # On this thread: autograd's own one for a GPU would have to be woken up for each step.
+        with torch.autograd.set_multithreading_enabled(False):
+            self.accelerator.backward(total * (self.accelerator.num_processes / num_sentences))
         # Added up when they are reported: a GPU would wait for each small sum.
         self._totals.append(total.detach())
         for name, loss in losses.items():

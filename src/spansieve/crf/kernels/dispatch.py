@@ -27,6 +27,11 @@ def can(kernel: ModuleType, name: str) -> bool:
 def _kernel(device: str) -> ModuleType:
     if device == "cpu":
         return import_module("spansieve.crf.kernels.cpu.tensors")
-    if device == "cuda" and find_spec("triton") is not None:
+    if device == "cuda" and has_triton():
         return import_module("spansieve.crf.kernels.cuda")
     return reference
+
+
+@functools.cache
+def has_triton() -> bool:
+    return find_spec("triton") is not None
