@@ -5,48 +5,21 @@ from __future__ import annotations
 import itertools
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spansieve.config import BuiltinConfig, ModelConfig
 from spansieve.data.example import Example
 from spansieve.models.storage import save_model
-from spansieve.models.tagger import HEADS, Tagger
+from spansieve.models.tagger import HEADS
 from spansieve.prediction import predictor as predictor_module
 from spansieve.prediction.assessing import assess
-from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.predictor import load
+from tests.prediction.trained import EXAMPLES, trained
 
-# A token is told by itself and its neighbours, so that how long the text is makes no difference.
-BUILTIN = BuiltinConfig(rows=300, feature_size=8, size=16, context="conv", dropout=0.0)
-EXAMPLES = [
-    Example.of("we went to Paris yesterday", [(3, 4, "LOC")]),
-    Example.of("Ada Lovelace lives in New York .", [(0, 2, "PER"), (4, 6, "LOC")]),
-    Example.of("in القاهرة today", [(1, 2, "LOC")]),
-    Example.of("Cafe\u0301 Paris 👍🏽 Ada Lovelace", [(0, 2, "LOC"), (3, 5, "PER")]),
-    Example.of("word word word word"),
-    Example.of("to the word and , is . 👍🏽"),
-]
 PLACES = ["Paris", "New York", "New\u00a0 \nYork", "القاهرة", "Ada Lovelace", "Cafe\u0301 Paris", "Ada\u200b Lovelace"]
 FILLERS = [" ", "  ", "\n", "\n\n", "\t", "\u200b", "👍🏽", "word ", ". ", "e\u0301", "، ", "in ", "\r\n", "\u200f"]
 TEXTS = st.lists(st.sampled_from([*PLACES, *FILLERS]), max_size=12).map("".join)
-
-
-def trained(head: str = "fsemicrf") -> Predictor:
-    torch.manual_seed(0)
-    tagger = Tagger.for_data(ModelConfig(head=head, hidden_size=16, dropout=0.0, builtin=BUILTIN), EXAMPLES).train()
-    batch = tagger.batch([e.tokens for e in EXAMPLES], [tagger.training_segments(e)[0] for e in EXAMPLES])
-    optimizer = torch.optim.Adam(tagger.parameters(), lr=0.02)
-    for _ in range(80):
-        optimizer.zero_grad()
-        sum(loss.sum() for loss in tagger(batch).values()).backward()
-        optimizer.step()
-    return Predictor(tagger.eval())
-
-
-@pytest.fixture(scope="module")
-def predictor() -> Predictor:
-    return trained()
+ANYTHING = st.text(st.characters(), max_size=30)  # halves of characters, too
 
 
 def check(text: str, entities) -> None:
@@ -61,9 +34,12 @@ def check(text: str, entities) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(text=st.one_of(TEXTS, st.text(max_size=30)))
-def test_an_entity_is_where_it_says(predictor, text):
-    check(text, predictor.predict(text))
+@given(texts=st.lists(st.one_of(TEXTS, ANYTHING), max_size=4), sentences=st.booleans())
+def test_an_entity_is_where_it_says(predictor, texts, sentences):
+    found = predictor.predict(texts, sentences=sentences)
+    assert len(found) == len(texts)
+    for text, entities in zip(texts, found):
+        check(text, entities)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +71,14 @@ def test_an_entity_at_the_end_of_a_long_text_is_found_as_in_a_short_one(head):
     shift = len(long) - len(short)
     assert (found.start - shift, found.end - shift, found.label, found.text) == expected[:4]
     assert found.probability == pytest.approx(expected.probability, abs=1e-3)
+
+
+def test_one_text_or_many(predictor):
+    text = "we went to Paris yesterday"
+    (entity,) = predictor.predict(text)
+    assert predictor.predict([text, ""]) == predictor.predict((text, "")) == [[entity], []]
+    assert predictor.predict([]) == []
+    assert predictor.predict({text: 1}.keys()) == [[entity]]  # whatever knows how long it is
 
 
 def test_texts_share_batches_and_keep_their_order(predictor):
@@ -153,7 +137,14 @@ def test_examples_of_a_text(predictor):
 
 def test_a_text_must_be_a_string(predictor):
     with pytest.raises(TypeError, match="a text must be a string, got bytes"):
+        predictor.predict([b"Paris"])
+    with pytest.raises(TypeError, match="texts must be several strings, got one bytes: b'Paris'"):
         predictor.predict(b"Paris")
+    with pytest.raises(TypeError, match="got generator: `stream` takes iterators"):
+        predictor.predict(text for text in ["Paris"])
+    for call in (predictor.stream, predictor.examples, predictor.predict_texts):
+        with pytest.raises(TypeError, match="texts must be several strings, got one"):
+            list(call("Paris"))
     with pytest.raises(TypeError, match="a sentence must be a sequence of tokens"):
         predictor.predict_tokens(["we went to Paris"])
 

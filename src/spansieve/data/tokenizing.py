@@ -3,7 +3,7 @@
 Tokens are cut the way the CoNLL corpora have them: punctuation stands apart; numbers, dates, times, web addresses,
 abbreviations and hyphenated words stay whole; `'s`, `n't` and their like are tokens. A combining mark stays with its
 letter and an emoji with its modifiers. Scripts without blanks (Han, kana, Thai and others) are cut by the character.
-Blanks and invisible signs of direction and width belong to no token.
+Blanks and invisible signs of direction and width belong to no token. Any other `Tokenizer` may stand in its place.
 """
 
 from __future__ import annotations
@@ -11,13 +11,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Token(NamedTuple):
     text: str
     start: int
     end: int  # exclusive
+
+
+class Tokenizer(Protocol):
+    """Text in, its tokens out: in order, none of them empty, no two sharing a character. `tokens_of_text` is one."""
+
+    def __call__(self, text: str, /) -> Iterable[Token]: ...
 
 
 # Characters that belong to the letter before them, and joiners within a word.
@@ -100,6 +106,36 @@ def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
     """
     tokens = [Token(match.group(), match.start(), match.end()) for match in _TOKEN.finditer(text)]
     return split_at(tokens, borders)
+
+
+def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentences: bool = True) -> list[list[Token]]:
+    """What a model reads of a text, one sequence after the other: its sentences or, without, the text as one.
+
+    >>> [[token.text for token in found] for found in sequences_of_text("He left. She, too.", sentences=False)]
+    [['He', 'left', '.', 'She', ',', 'too', '.']]
+    """
+    tokens = tokens_of_text(text) if tokenizer is tokens_of_text else _checked(text, tokenizer(text))
+    if not sentences:
+        return [tokens] if tokens else []
+    return [tokens[start:end] for start, end in sentence_spans(text, tokens)]
+
+
+def _checked(text: str, tokens: Iterable[Token]) -> list[Token]:
+    """Somebody else's tokens: their offsets become those of the entities."""
+    checked, reached = [], 0
+    for token in tokens:
+        found = Token(*token)
+        if not reached <= found.start < found.end <= len(text):
+            raise ValueError(
+                f"a tokenizer's tokens must be in order, within the text and not empty, got {found} after {reached} "
+                f"of {len(text)} characters"
+            )
+        if text[found.start : found.end] != found.text:
+            there = text[found.start : found.end]
+            raise ValueError(f"a token must be what the text has there, {there!r}, got {found}")
+        checked.append(found)
+        reached = found.end
+    return checked
 
 
 def split_at(tokens: Sequence[Token], borders: Iterable[int]) -> list[Token]:

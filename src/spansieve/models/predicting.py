@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -9,11 +10,14 @@ import torch
 
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length, prepared_ahead
+from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.segments import NamedSegment
 
-MOST_TOKENS = 4_000  # in a batch, padding included
+MOST_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
 MOST_SENTENCES = 256
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Found(NamedTuple):
@@ -28,17 +32,22 @@ def predict_segments(
     sentences: Sequence[Sequence[str]],
     with_probabilities: bool = False,
     look: Callable[[Sequence[int], Distribution], None] | None = None,
+    batch_tokens: int | None = None,
 ) -> list[Found]:
-    """The best set of segments of each sentence. `look` sees each batch's indices and its distribution."""
-    _check_sentences(sentences)
-    found: list[Found | None] = [None] * len(sentences)
+    """The best set of segments of each sentence, the same whatever `batch_tokens` is: so many are read at once, those
+    of one sentence at least. `look` sees each batch's indices and its distribution."""
+    readable = _readable(sentences)
+    most_tokens = MOST_TOKENS if batch_tokens is None else batch_tokens
+    if most_tokens < 1:
+        raise ValueError(f"batch_tokens must be at least 1, got {most_tokens}")
+    found: list[Found | None] = [None] * len(readable)
     was_training = tagger.training
     tagger.eval()
     try:
-        batches = list(batches_by_length([len(s) for s in sentences], MOST_TOKENS, MOST_SENTENCES))
+        batches = list(batches_by_length(sizes_of(tagger.encoder, readable), most_tokens, MOST_SENTENCES))
 
         def make(batch: list[int]) -> Batch:
-            return tagger.batch([sentences[i] for i in batch])
+            return tagger.batch([readable[i] for i in batch])
 
         with torch.inference_mode():
             made = map(make, batches) if tagger.device.type == "cpu" else prepared_ahead(batches, make)
@@ -55,7 +64,10 @@ def predict_segments(
     return [one for one in found if one is not None]
 
 
-def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:
+def _readable(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The sentences, checked, as encoders take them: half a character, which a string can hold and no encoding of text
+    can, becomes the sign for what cannot be shown."""
+    readable: list[Sequence[str]] = []
     for sentence in sentences:
         if isinstance(sentence, str):  # its characters would be the tokens
             raise TypeError(f"a sentence must be a sequence of tokens, got {sentence!r}")
@@ -63,3 +75,7 @@ def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:
             for token in sentence:
                 if not isinstance(token, str):
                     raise TypeError(f"a token must be a string, got {token!r}")
+        if _SURROGATE.search("".join(sentence)):
+            sentence = [_SURROGATE.sub("\ufffd", token) for token in sentence]
+        readable.append(sentence)
+    return readable

@@ -1,0 +1,130 @@
+"""The same output, however much is read at once and however it was cut."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spansieve.data.batching import batches_by_length
+from spansieve.data.tokenizing import Token, tokens_of_text
+from spansieve.models.sizing import sizes_of
+from spansieve.models.tagger import HEADS
+from spansieve.nn import subword_counts
+from spansieve.nn.subword_counts import SubwordCounts
+from spansieve.prediction.predictor import Predictor
+from tests.prediction.trained import FAMILIAR, trained, trained_pretrained
+
+ODD = ["\ud800", "x\udfffy", "👩‍👩‍👧 Ada", "\u200b", "e\u0301\u0301", "مرحبا القاهرة", "\t\n", ""]
+
+
+def texts() -> list[str]:
+    """Of one token to a hundred, in no order."""
+    chance = random.Random(0)
+    made = [" ".join(chance.choices(FAMILIAR, k=chance.choice([1, 2, 5, 9, 30, 100]))) for _ in range(40)]
+    return made + ODD
+
+
+def assert_same(one, other) -> None:
+    """Entities are equal; probabilities may differ by what rounding does to sums of another order."""
+    assert [[e[:4] for e in found] for found in one] == [[e[:4] for e in found] for found in other]
+    for found, again in zip(one, other):
+        assert [e.probability for e in found] == pytest.approx([e.probability for e in again], abs=1e-6)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_batch_size_changes_nothing(head):
+    tagger = trained(head).tagger
+    expected = Predictor(tagger).predict(texts())
+    assert sum(map(len, expected)) > 40
+    for size in (1, 7, 64, 100_000):
+        assert_same(Predictor(tagger, batch_tokens=size).predict(texts()), expected)
+
+
+def test_the_batch_size_changes_nothing_for_a_pretrained_encoder(tmp_path):
+    predictor = trained_pretrained(tmp_path)
+    expected = predictor.predict(texts())
+    assert sum(map(len, expected)) > 40
+    for size in (1, 50, 100_000):
+        assert_same(Predictor(predictor.tagger, batch_tokens=size).predict(texts()), expected)
+
+
+def test_a_batch_must_have_room(predictor):
+    with pytest.raises(ValueError, match="batch_tokens must be at least 1, got 0"):
+        Predictor(predictor.tagger, batch_tokens=0).predict("Paris")
+
+
+# ---- Sorted by what the encoder reads --------------------------------------------------------------------------------
+
+
+def test_sizes_are_the_subwords_that_the_encoder_reads(tmp_path):
+    encoder = trained_pretrained(tmp_path).tagger.encoder
+    sentences = [["Paris"], ["Ada", "Paris", "Rome"], [], ["\u200b", "Ada"]]
+    read = encoder.features(sentences)
+    sizes = sizes_of(encoder, sentences)
+    specials = 2
+    assert sizes == [int(mask.sum()) - specials for mask in read["attention_mask"][:2]] + [0, 2]
+    (batch,) = batches_by_length(sizes, 100, 100)
+    assert batch == [2, 0, 3, 1]
+
+
+def test_what_is_remembered_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(subword_counts, "MOST_KNOWN", 4)
+    encoder = trained_pretrained(tmp_path).tagger.encoder
+    counts = SubwordCounts(encoder.tokenizer.backend_tokenizer)
+    for sentence in (["Paris", "Ada"], ["Rome", "Ada", "Chen"], ["Paris", "in", "New", "York", "."]):
+        assert counts([sentence]) == sizes_of(encoder, [sentence])
+        assert len(counts._known) <= 5
+
+
+# ---- Other tokenizers ------------------------------------------------------------------------------------------------
+
+
+def by_blanks(text: str) -> list[Token]:
+    return [Token(match.group(), *match.span()) for match in re.finditer(r"\S+", text)]
+
+
+def test_another_tokenizer(predictor):
+    text = "we went to Paris yesterday, or Ada"
+    other = Predictor(predictor.tagger, by_blanks)
+    assert [token.text for one in other.analyse(text) for token in one.tokens] == text.split()
+    found = other.predict(text)
+    assert "Paris" in [entity.text for entity in found]
+    assert all(text[entity.start : entity.end] == entity.text for entity in found)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(st.characters(), max_size=40), st.booleans())
+def test_any_cut_will_do(predictor, text, sentences):
+    by_letter = Predictor(predictor.tagger, lambda text: [Token(c, i, i + 1) for i, c in enumerate(text)])
+    for entity in by_letter.predict(text, sentences=sentences):
+        assert text[entity.start : entity.end] == entity.text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([Token("we", 0, 2), Token("e", 1, 2)], "must be in order"),
+        ([Token("went", 3, 7), Token("we", 0, 2)], "must be in order"),
+        ([Token("", 0, 0)], "not empty"),
+        ([Token("we went", 0, 70)], "within the text"),
+        ([Token("we", -7, -5)], "within the text"),
+        ([Token("he", 0, 2)], "must be what the text has there, 'we'"),
+    ],
+)
+def test_a_tokenizer_that_is_wrong_is_told(predictor, tokens, message):
+    with pytest.raises(ValueError, match=message):
+        Predictor(predictor.tagger, lambda _: tokens).predict("we went")
+
+
+def test_one_sequence_or_its_sentences(predictor):
+    text = "we went to Paris. Then Ada Lovelace lives in New York."
+    whole, cut = predictor.analyse(text, sentences=False), predictor.analyse(text)
+    assert [(one.start, one.end) for one in whole] == [(0, len(text))]
+    assert [text[one.start : one.end] for one in cut] == [text[:17], text[18:]]
+    assert [token for one in cut for token in one.tokens] == whole[0].tokens == tokens_of_text(text)
+    assert len(list(predictor.examples([text], sentences=False))) == 1
+    assert next(predictor.stream([text], sentences=False))[1] == whole[0].entities
