@@ -214,7 +214,7 @@ def test_tags_and_segments_are_two_ways_to_say_the_same(scheme):
     for _ in range(50):
         length = int(random.integers(0, 9))
         gold = random_gold(random, length, 4, 4)
-        assert list(head.entities(head._tags(gold, length))) == gold
+        assert list(head.entities(head.tags.of_segments(gold, length))) == gold
 
 
 def test_a_crf_has_no_widest_segment():

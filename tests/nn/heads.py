@@ -101,7 +101,7 @@ def entities_by_definition(head: Head, structure) -> list[Segment]:
     if not isinstance(head, CRF):
         return [segment for segment in structure if segment.label]
     found, start = [], None
-    padded = [*(head.tags[tag] for tag in structure), "O"]
+    padded = [*(head.tags.names[tag] for tag in structure), "O"]
     for i, tag in enumerate(padded):
         if start is not None and (tag[0] not in "IE" or tag[2:] != padded[start][2:]):
             found.append(Segment(start, i, head.labels.id(padded[start][2:])))

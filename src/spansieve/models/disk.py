@@ -9,16 +9,18 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from safetensors.torch import save_file
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SEAL = "sha256"
 
 
 def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
     """As safetensors. Tensors that share memory are stored once each."""
+    from safetensors.torch import save_file  # with torch, which nothing else here needs
+
     path.touch()
     mode = path.stat().st_mode  # safetensors would leave a file that only its owner can read
     with system_errors(path):

@@ -23,13 +23,14 @@ class FilterOnly(FilteredHead):
         )
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        return {"filtering": filtering_loss(self._local_scores(tokens), gold.labels(), self.beta)}
+        return {"filtering": filtering_loss(self.scores(tokens)[0], gold.labels(), self.beta)}
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        local_scores = self._local_scores(tokens)
+        local_scores, above_null = self.scores(tokens)
         no_transition = local_scores.new_zeros(len(self.labels), len(self.labels))
-        above_null = local_scores - local_scores[..., :1]
         return FilteredSemiMarkov.from_scores(local_scores, above_null, no_transition, lengths)
 
-    def _local_scores(self, tokens: Tensor) -> Tensor:
-        return self.scorer.dense(self.scorer(tokens)).float()
+    def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Local, and how far they stand above null, (B, L, K, Y) each."""
+        local_scores = self.scorer.dense(self.scorer(tokens)).float()
+        return local_scores, local_scores - local_scores[..., :1]

@@ -27,7 +27,7 @@ class FSemiCRF(FilteredHead):
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, global_scores = self._scores(tokens)
+        local_scores, global_scores = self.scores(tokens)
         structures = gold.structures
         graph = FilteredSemiMarkov.from_scores(
             local_scores, global_scores, self.transition, lengths, structures, skip=self.skip
@@ -38,10 +38,11 @@ class FSemiCRF(FilteredHead):
         }
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, global_scores = self._scores(tokens)
+        local_scores, global_scores = self.scores(tokens)
         return FilteredSemiMarkov.from_scores(local_scores, global_scores, self.transition, lengths, skip=self.skip)
 
-    def _scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Local and global, (B, L, K, Y) each."""
         scores = self.scorer.dense(self.scorer(tokens)).float()  # (B, L, K, 2·Y)
         # One copy into two packed halves, where each user of a strided half would make its own.
         local_scores, global_scores = scores.unflatten(-1, (2, -1)).movedim(-2, 0).contiguous()

@@ -32,11 +32,16 @@ class GlobalSelection(FilteredHead):
         return self._graph(tokens, lengths, None)[1]
 
     def _graph(self, tokens: Tensor, lengths: Tensor, gold: HeadGold | None) -> tuple[Tensor, Distribution]:
-        scores = self.scorer.dense(self.scorer(tokens)).float()
-        local_scores, span_score = scores[..., :-1], scores[..., -1:]
+        local_scores, span_scores = self.scores(tokens)
         structures = None if gold is None else gold.structures
-        no_transition = scores.new_zeros(len(self.labels), len(self.labels))
+        no_transition = local_scores.new_zeros(len(self.labels), len(self.labels))
         graph = FilteredSemiMarkov.from_scores(
-            local_scores, span_score.expand_as(local_scores), no_transition, lengths, structures, skip=self.skip
+            local_scores, span_scores, no_transition, lengths, structures, skip=self.skip
         )
         return local_scores, graph
+
+    def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Local, and of the span as such, the same for each of its labels, (B, L, K, Y) each."""
+        scores = self.scorer.dense(self.scorer(tokens)).float()
+        local_scores, span_score = scores[..., :-1], scores[..., -1:]
+        return local_scores, span_score.expand_as(local_scores)

@@ -62,6 +62,10 @@ class Head(nn.Module):
         """Over the structures of each sentence."""
         raise NotImplementedError
 
+    def scores(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        """What the distribution is made of beside the transition: (B, L, Y), or (B, L, K, Y) once or twice."""
+        raise NotImplementedError
+
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         """What a structure of the distribution says: its segments that are not null."""
         return tuple(segment for segment in structure if segment.label)

@@ -35,8 +35,12 @@ class SemiCRF(Head):
         return {"segmentation": -self.distribution(tokens, lengths).log_prob(gold.structures)}
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        scores = self.scorer.dense(self.scorer(tokens)).float()
+        (scores,) = self.scores(tokens)
         return SemiMarkov(scores, self.transition, lengths, unit_null=self.unit_null)
+
+    def scores(self, tokens: Tensor) -> tuple[Tensor]:
+        """(B, L, K, Y)."""
+        return (self.scorer.dense(self.scorer(tokens)).float(),)
 
 
 def covering(segments: Sequence[Segment], length: int) -> list[Segment]:
