@@ -7,11 +7,11 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
+from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, LinearChain, NestedSegments, SemiMarkov
 from tests import oracle
 from tests.instances import Instance
 
-MODELS = ["linear_chain", "semi_markov", "unit_null", "filtered", "filtered_skip"]
+MODELS = ["linear_chain", "semi_markov", "unit_null", "filtered", "filtered_skip", "nested"]
 
 
 def pair(
@@ -37,6 +37,11 @@ def pair(
     nodes = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
     flat = drawn.scores[tuple(x.cpu().numpy() for x in nodes)]
     kept = oracle.kept_by_filter(drawn.local_scores, lengths)
+    if model == "nested":
+        return (
+            NestedSegments(candidates, drawn.tensor(flat, requires_grad), transition, kernel=kernel),
+            oracle.nested(kept, flat, drawn.transition),
+        )
     return (
         FilteredSemiMarkov(candidates, drawn.tensor(flat, requires_grad), transition, skip, kernel=kernel),
         oracle.filtered(kept, flat, drawn.transition, skip),
@@ -50,6 +55,8 @@ def remaker(model: str, drawn: Instance, kernel: ModuleType | None):
     if model in ("semi_markov", "unit_null"):
         return lambda s, t: SemiMarkov(s, t, drawn.lengths, kernel=kernel)
     candidates = Candidates.from_local_scores(drawn.tensor(drawn.local_scores), drawn.lengths)
+    if model == "nested":
+        return lambda s, t: NestedSegments(candidates, s, t, kernel=kernel)
     return lambda s, t: FilteredSemiMarkov(candidates, s, t, model == "filtered_skip", kernel=kernel)
 
 

@@ -1,7 +1,7 @@
 """Brute force behind the interface of the real thing: every structure is listed, then everything follows by counting.
 
 Nothing here knows of recursions, windows or edges. A model gives, per sentence, all of its structures; a structure is
-given by the positions of its parts in the scores and by its label sequence.
+given by the positions of its parts in the scores and by its label sequence, or by the pairs of labels that meet in it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ class Listed(NamedTuple):
     parts: tuple[tuple[int, ...], ...]  # positions in the scores
     labels: tuple[int, ...]
     order: tuple[Any, ...]  # of equally good structures the one with the smallest is the mode
+    pairs: tuple[tuple[int, int], ...] | None = None  # positions in the transition; None: those of the label sequence
+
+    def transitions(self) -> list[tuple[int, int]]:
+        return list(zip(self.labels, self.labels[1:]) if self.pairs is None else self.pairs)
 
 
 class Oracle:
@@ -31,7 +35,7 @@ class Oracle:
         self.scored = [[(self._score(one), one) for one in sentence] for sentence in listed]
 
     def _score(self, one: Listed) -> float:
-        pairs = zip(one.labels, one.labels[1:])
+        pairs = one.transitions()
         return float(sum(self.scores[p] for p in one.parts) + sum(self.transition[p] for p in pairs))
 
     def possible(self, b: int) -> list[tuple[float, Listed]]:
@@ -67,7 +71,7 @@ class Oracle:
         result = np.zeros((len(self.scored), *self.transition.shape))
         for b in range(len(self.scored)):
             for probability, one in self.probabilities(b):
-                for pair in zip(one.labels, one.labels[1:]):
+                for pair in one.transitions():
                     result[(b, *pair)] += probability
         return result
 
@@ -152,6 +156,57 @@ def maximal_sets(nodes: list[Segment]) -> list[tuple[Segment, ...]]:
         for chosen in disjoint_sets(nodes)
         if all(node in chosen or any(node.overlaps(s) for s in chosen) for node in nodes)
     ]
+
+
+def nested(candidates: list[list[Segment]], scores: np.ndarray, transition: np.ndarray | None) -> Oracle:
+    """`scores[c]` goes by the candidates in (sentence, end, start, label) order."""
+    listed, at = [], 0
+    for nodes in candidates:
+        nodes = sorted(nodes, key=lambda s: (s.end, s.start, s.label))
+        index = {node: at + k for k, node in enumerate(nodes)}
+        at += len(nodes)
+        listed.append([_of_laminar(chosen, index, transition is not None) for chosen in laminar_sets(nodes)])
+    return Oracle(listed, scores, np.zeros((1, 1)) if transition is None else transition)
+
+
+def _of_laminar(chosen: tuple[Segment, ...], index: dict[Segment, int], has_labels: bool) -> Listed:
+    structure = tuple(sorted(chosen, key=lambda s: (s.start, -s.end)))
+    parents = [min((s for s in chosen if holds(s, child)), key=lambda s: s.width, default=None) for child in structure]
+    pairs = [(0 if parent is None else parent.label, child.label) for parent, child in zip(parents, structure)]
+    return Listed(
+        structure,
+        tuple((index[s],) for s in structure),
+        tuple(s.label for s in structure),
+        nested_order(structure),
+        tuple(pairs if has_labels else [(0, 0)] * len(pairs)),
+    )
+
+
+def holds(outer: Segment, inner: Segment) -> bool:
+    return outer.contains(inner) and outer.width > inner.width
+
+
+def nested_order(structure: tuple[Segment, ...]) -> tuple[Any, ...]:
+    """The last outermost segment decides first, then what is within it, then what is before it."""
+    outermost = [s for s in structure if not any(holds(other, s) for other in structure)]
+    if not outermost:
+        return ()
+    last = max(outermost)
+    within = tuple(s for s in structure if holds(last, s))
+    before = tuple(s for s in structure if s.end <= last.start)
+    return ((last.end, last.start, last.label), nested_order(within), nested_order(before))
+
+
+def laminar_sets(nodes: list[Segment]) -> list[tuple[Segment, ...]]:
+    """Every set of candidates any two of which are disjoint, or one of which holds the other."""
+    sets: list[tuple[Segment, ...]] = [()]
+    for node in nodes:
+        sets += [
+            (*chosen, node)
+            for chosen in sets
+            if all(not node.overlaps(s) or holds(node, s) or holds(s, node) for s in chosen)
+        ]
+    return sets
 
 
 def kept_by_filter(local_scores: np.ndarray, lengths: list[int]) -> list[list[Segment]]:

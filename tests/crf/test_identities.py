@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from torch.testing import assert_close
 
-from spansieve.crf import Candidates, FilteredSemiMarkov, LinearChain, SemiMarkov
+from spansieve.crf import Candidates, FilteredSemiMarkov, LinearChain, NestedSegments, SemiMarkov
 from spansieve.crf.kernels import reference
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests.batches import Batch, random_batch
@@ -95,6 +95,8 @@ def one_of(name: str, local_scores, scores, transition, lengths, kernel):
         return LinearChain(scores[:, :, 0], transition, lengths, kernel=kernel)
     if name in ("semi_markov", "unit_null"):
         return SemiMarkov(scores, transition, lengths, name == "unit_null", kernel=kernel)
+    if name == "nested":
+        return NestedSegments.from_scores(local_scores, scores, transition, lengths, kernel=kernel)
     skip = name == "filtered_skip"
     return FilteredSemiMarkov.from_scores(local_scores, scores, transition, lengths, skip=skip, kernel=kernel)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov as FilteredSemiMarkov
     from spansieve.crf.gold import Gold as Gold
     from spansieve.crf.linear_chain import LinearChain as LinearChain
+    from spansieve.crf.nested import NestedSegments as NestedSegments
     from spansieve.crf.overlaps import best_disjoint as best_disjoint
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
 
@@ -21,6 +22,7 @@ _HOMES = {
     "FilteredSemiMarkov": "filtered_semi_markov",
     "Gold": "gold",
     "LinearChain": "linear_chain",
+    "NestedSegments": "nested",
     "SemiMarkov": "semi_markov",
     "TagConstraints": "constraints",
     "best_disjoint": "overlaps",

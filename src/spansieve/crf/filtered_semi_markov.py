@@ -117,7 +117,7 @@ class FilteredSemiMarkov(Distribution):
     def _nodes_of_paths(self, segments: FlatSegments) -> np.ndarray:
         """The candidate of each segment. Raises unless the segments of each sentence are a path."""
         candidates, windows = self.candidates, self.candidates.windows(self.skip)
-        node = _index_among(candidates, segments)
+        node = index_among(candidates, segments)
         first, last = np.array(windows.first, np.int64)[node], np.array(windows.last, np.int64)[node]
         before = np.concatenate(([-1], node[:-1]))
         begins = np.zeros(len(node), bool)
@@ -148,7 +148,7 @@ def _maker():
     return filtered_from_scores
 
 
-def _index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:
+def index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:
     """The position of each segment among the candidates, which are sorted by (sentence, end, start, label)."""
 
     def key(sentence, start, end, label):

@@ -8,6 +8,7 @@ A recursion takes scores (W, …) and the transition of each sentence (W, B, Y, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -76,3 +77,70 @@ def _merged(semiring: Semiring, values: list[Tensor], skip: bool, scores: Tensor
     if skip or not values:
         values = [semiring.one(scores), *values]
     return semiring.plus(torch.stack(values, dim=-1), dim=-1)
+
+
+def nested(semiring: Semiring, scores: Tensor, transition: Tensor, candidates: Candidates) -> Tensor:
+    """The inside algorithm over spans: ⊕ over all laminar sets of candidates.
+
+    With p the label of a container that starts at i, or 0 for the sentence, inside[p, i, j] is ⊕ over the laminar sets
+    in [i, j), and within[p, i, j] the same without a segment on [i, j) itself:
+
+        value[c]        = scores[c] + within[label(c), i, j]                           c on [i, j)
+        into[p, i, j]   = ⊕ over the candidates c on [i, j) of value[c] + transition[p, label(c)]
+        within[p, i, j] = inside[p, i, j-1] ⊕ ⊕_{i < m < j} inside[p, i, m] ⊗ into[p, m, j]
+        inside[p, i, j] = within[p, i, j] ⊕ into[p, i, j],    inside[p, i, i] = 1
+
+    The last outermost segment of a set tells its case, so each set is counted once. The answer is inside[0, 0, L].
+    """
+    lengths, offsets = candidates.lengths.tolist(), candidates.offsets.tolist()
+    start, end, labels = candidates.start.tolist(), candidates.end.tolist(), candidates.label.tolist()
+    totals = []
+    for b, length in enumerate(lengths):
+        nodes = range(offsets[b], offsets[b + 1])
+        spans = _Spans(semiring, scores, transition[:, b], labels)
+        for i in sorted({start[c] for c in nodes}, reverse=True):
+            spans.start_at(i, [c for c in nodes if start[c] == i], end)
+        totals.append(spans.total(length))
+    return torch.stack(totals, dim=1) if totals else scores.new_zeros(semiring.ways, 0)
+
+
+class _Spans:
+    """The inside values of one sentence, from its last start to its first."""
+
+    def __init__(self, semiring: Semiring, scores: Tensor, transition: Tensor, labels: Sequence[int]) -> None:
+        self.semiring, self.scores, self.transition, self.labels = semiring, scores, transition, labels
+        self.on_span: dict[tuple[int, int], list[int]] = {}  # the candidates on each span that was met
+        self.value: dict[int, Tensor] = {}  # (W,) each
+
+    def start_at(self, i: int, nodes: Sequence[int], end: Sequence[int]) -> None:
+        """All candidates that start at i, with everything inside them. `nodes` are sorted by (end, label)."""
+        parents = {self.labels[c] for c in nodes}
+        inside = {p: {i: self.semiring.one(self.scores)} for p in parents}
+        for j in range(i + 1, max(end[c] for c in nodes) + 1):
+            terms = {p: self._children(inside[p], p, i, j) for p in parents}
+            on_span = [c for c in nodes if end[c] == j]
+            for c in on_span:
+                self.value[c] = self._plus(terms[self.labels[c]]) + self.scores[:, c]
+            if on_span:
+                self.on_span[i, j] = on_span
+            for p in parents:
+                first, *others = terms[p]
+                own = [self._into(p, i, j)] if on_span else []
+                inside[p][j] = self._plus([first, *own, *others])
+
+    def total(self, length: int) -> Tensor:
+        inside = {0: self.semiring.one(self.scores)}
+        for j in range(1, length + 1):
+            inside[j] = self._plus(self._children(inside, 0, -1, j))
+        return inside[length]
+
+    def _children(self, inside: dict[int, Tensor], p: int, i: int, j: int) -> list[Tensor]:
+        """The terms of within[p, i, j]: nothing ends at j, or what does starts at m, in the order of m."""
+        starts = sorted(m for m, e in self.on_span if e == j and m > i)
+        return [inside[j - 1], *(self.semiring.times(inside[m], self._into(p, m, j)) for m in starts)]
+
+    def _into(self, p: int, m: int, j: int) -> Tensor:
+        return self._plus([self.value[c] + self.transition[:, p, self.labels[c]] for c in self.on_span[m, j]])
+
+    def _plus(self, values: list[Tensor]) -> Tensor:
+        return self.semiring.plus(torch.stack(values, dim=-1), dim=-1)

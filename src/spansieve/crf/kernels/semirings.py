@@ -1,8 +1,9 @@
 """What ⊕ means: the one thing that a recursion leaves open.
 
-A recursion adds scores along a path with `+` and merges paths with `semiring.plus`. From the same recursion follow
-log Z (`LogSum`), the best path (`Max`), the k best (`KBest`) and samples (`Sample`); the gradient of the result with
-respect to the scores is, in that order, the marginals, the best path as 0 and 1, each of the k best, and each sample.
+A recursion adds scores along a path with `+` and merges paths with `semiring.plus`; where it joins two parts that were
+merged apart, as in a tree, it uses `semiring.times`. From the same recursion follow log Z (`LogSum`), the best path
+(`Max`), the k best (`KBest`) and samples (`Sample`); the gradient of the result with respect to the scores is, in that
+order, the marginals, the best path as 0 and 1, each of the k best, and each sample.
 
 Every value has a leading axis of W *ways*: 1 for LogSum and Max, k for KBest (the k best so far, best first), n for
 Sample (n independent draws).
@@ -25,6 +26,9 @@ class Semiring(Protocol):
     def plus(self, values: Tensor, dim: int) -> Tensor:
         """⊕ along one axis, counted from the end: (W, …, C, …) to (W, …, …). The first of equals wins."""
 
+    def times(self, left: Tensor, right: Tensor) -> Tensor:
+        """⊗ of two merged values: every way of the one with every way of the other, (W, …) each."""
+
 
 class LogSum:
     ways = 1
@@ -41,6 +45,9 @@ class LogSum:
         log_total = torch.where(is_possible, total, torch.ones_like(total)).log() + top.squeeze(dim)
         return torch.where(is_possible, log_total, torch.full_like(total, -torch.inf))
 
+    def times(self, left: Tensor, right: Tensor) -> Tensor:
+        return left + right
+
 
 class Max:
     ways = 1
@@ -50,6 +57,9 @@ class Max:
 
     def plus(self, values: Tensor, dim: int) -> Tensor:
         return values.max(dim).values
+
+    def times(self, left: Tensor, right: Tensor) -> Tensor:
+        return left + right
 
 
 class KBest:
@@ -66,6 +76,10 @@ class KBest:
         best = by_choice.sort(dim=-1, descending=True, stable=True).values[..., : self.ways]
         return best.movedim(-1, 0)
 
+    def times(self, left: Tensor, right: Tensor) -> Tensor:
+        pairs = (left[:, None] + right).flatten(0, 1)  # (W·W, …)
+        return pairs.sort(dim=0, descending=True, stable=True).values[: self.ways]
+
 
 class Sample:
     def __init__(self, n: int, generator: torch.Generator | None = None) -> None:
@@ -77,6 +91,9 @@ class Sample:
 
     def plus(self, values: Tensor, dim: int) -> Tensor:
         return _SampledSum.apply(values, dim, self.generator)
+
+    def times(self, left: Tensor, right: Tensor) -> Tensor:
+        return left + right  # draw by draw: the two are independent
 
 
 class _SampledSum(torch.autograd.Function):

@@ -9,6 +9,7 @@ from spansieve.crf.kernels.cpu.filtered import filtered_best, filtered_sums
 from spansieve.crf.kernels.cpu.fused import dense_expectations, sums_from_scores
 from spansieve.crf.kernels.cpu.gradients import weighted_expectations
 from spansieve.crf.kernels.cpu.linear_chain import linear_chain_sums
+from spansieve.crf.kernels.cpu.nested import nested_best, nested_sums
 from spansieve.crf.kernels.cpu.semi_markov import linear_chain_best, semi_markov_best, semi_markov_sums
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "filtered_sums",
     "linear_chain_best",
     "linear_chain_sums",
+    "nested_best",
+    "nested_sums",
     "segments_from_scores",
     "semi_markov_best",
     "semi_markov_sums",

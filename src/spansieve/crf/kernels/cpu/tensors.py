@@ -43,6 +43,16 @@ def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, sk
     return _tensors(cpu.filtered_best(*_flat(candidates, scores, transition), skip=skip, threads=_threads()))
 
 
+def nested_sums(candidates: Candidates, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+    arrays = _flat(candidates, scores, transition)
+    return _sums(cpu.nested_sums(*arrays, with_marginals=with_marginals, threads=_threads()))
+
+
+def nested_best(candidates: Candidates, scores: Tensor, transition: Tensor) -> tuple[Tensor, ...]:
+    """The best score (B,) and whether the best set takes each candidate (N,)."""
+    return _tensors(cpu.nested_best(*_flat(candidates, scores, transition), threads=_threads()))
+
+
 def weighted_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, sentence: Tensor | None):
     """To the scores and to the transition, from what reaches log Z."""
     sentences = None if sentence is None else _array(sentence)

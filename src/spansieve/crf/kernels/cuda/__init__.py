@@ -12,6 +12,8 @@ from spansieve.crf.candidates import Candidates
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, cpu
 from spansieve.crf.kernels.cuda.launching import launch
+from spansieve.crf.kernels.cuda.nested import nested_best as nested_best
+from spansieve.crf.kernels.cuda.nested import nested_sums as nested_sums
 from spansieve.crf.kernels.cuda.paths import follow_paths, weighted
 from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence

@@ -1,0 +1,288 @@
+"""Laminar sets of candidates compiled for the CPU. NumPy in, NumPy out.
+
+Candidates are flat and ragged: those of sentence b are `offsets[b] … offsets[b+1] - 1`, sorted by (end, start, label).
+
+The sweep is the inside algorithm of `reference.nested`, from the last start to the first, over the spans that have
+candidates. There is one *row* for each start and label of a container, as wide as the widest of those containers: it
+serves all that start there with that label. Gradients go back through the sweep, from the whole sentence inwards.
+
+Time O(L + N·Y + Σ over the rows of their width and of the spans inside them): for N candidates, none within another,
+O(L + N·(K + Y)); with every span up to width K kept, O(L·K²) for each label that the containers at a start have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.filtered import longest, most_in_a_sentence
+from spansieve.crf.kernels.cpu.nested_room import find_rows, find_spans, most_slots, new_room
+from spansieve.crf.kernels.cpu.vector_math import exp
+
+
+def nested_sums(offsets, start, end, label, scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
+    """log Z (B,); with it, if asked for, P(candidate) (N,) and the expected pairs of labels, (B, Y, Y)."""
+    num_sentences, num_labels = lengths.size, transition.shape[0]
+    # In float64 whatever comes in: to compile for each type takes seconds, to convert a few candidates nothing.
+    sums = Sums(
+        np.empty(num_sentences),
+        np.zeros(scores.size if with_marginals else 0),
+        np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels)),
+    )
+    model = (offsets, start, end, label, scores.astype(np.float64), transition.astype(np.float64), lengths)
+    over_sentences(_sum_sentences, num_sentences, threads, scores.size, *model, *sums, with_marginals)
+    sums = Sums(*(array.astype(scores.dtype, copy=False) for array in sums))
+    return sums if with_marginals else Sums(sums.log_partition, None, None)
+
+
+def nested_best(offsets, start, end, label, scores, transition, lengths, threads=1):
+    """The best set: its score (B,), and which candidates it takes (N,)."""
+    max_score = np.empty(lengths.size, scores.dtype)
+    is_chosen = np.zeros(scores.size, np.bool_)
+    model = (offsets, start, end, label, scores, transition, lengths)
+    over_sentences(_best_sentences, lengths.size, threads, scores.size, *model, max_score, is_chosen)
+    return max_score, is_chosen
+
+
+# ---- Inwards to outwards ------------------------------------------------------------------------------------------
+
+
+@compiled
+def _sweep(length, label, score, transition, take_max, room):
+    """⊕ over all sets; ⊕ is max or log-sum."""
+    spans, rows, inside, within = room.spans, room.rows, room.inside, room.within
+    for i in range(length - 1, -1, -1):
+        low, high = rows.of_start[i], rows.of_start[i + 1]
+        farthest = 0
+        for r in range(low, high):
+            inside[rows.base[r]] = 0.0
+            farthest = max(farthest, rows.reach[r])
+        for j in range(i + 1, farthest + 1):
+            inner = _first_after(spans, i, j)
+            for r in range(low, high):
+                if rows.reach[r] >= j:
+                    at = rows.base[r] + j - i
+                    value = _extended(spans, inner, j, i, inside, rows.base[r], room.into, rows.label[r], take_max)
+                    within[at] = value
+                    inside[at] = value
+            own = inner - 1
+            if own >= spans.ending[j] and spans.start[own] == i:
+                _enter(own, j - i, label, score, transition, take_max, room)
+                for r in range(low, high):
+                    if rows.reach[r] > j:
+                        at = rows.base[r] + j - i
+                        inside[at] = _added(within[at], room.into[own, rows.label[r]], take_max)
+    room.whole[0] = 0.0
+    for j in range(1, length + 1):
+        room.whole[j] = _extended(spans, spans.ending[j], j, 0, room.whole, 0, room.into, 0, take_max)
+    return room.whole[length]
+
+
+@compiled
+def _first_after(spans, i, j):
+    """The first span in order that ends at j and starts after i."""
+    s = spans.ending[j + 1]
+    while s > spans.ending[j] and spans.start[s - 1] > i:
+        s -= 1
+    return s
+
+
+@compiled
+def _extended(spans, first, j, i, inside, base, into, p, take_max):
+    """⊕ of inside[j - 1] and, over the spans [m, j) from `first` on, of inside[m] and what comes with the span."""
+    before = inside[base + j - 1 - i]
+    last = spans.ending[j + 1]
+    if first == last:
+        return before
+    best = before
+    for s in range(first, last):
+        value = inside[base + spans.start[s] - i] + into[s, p]
+        best = value if value > best else best
+    if take_max:
+        return best
+    total = exp(before - best)
+    for s in range(first, last):
+        total += exp(inside[base + spans.start[s] - i] + into[s, p] - best)
+    return best + np.log(total)
+
+
+@compiled
+def _added(a, b, take_max):
+    high, low = (a, b) if a >= b else (b, a)
+    return high if take_max else high + np.log1p(exp(low - high))
+
+
+@compiled
+def _enter(s, width, label, score, transition, take_max, room):
+    """The candidates on span s with what is within them, and into[s, p] of them all for each label p around them."""
+    first, last = room.spans.first[s], room.spans.first[s + 1]
+    for c in range(first, last):
+        room.value[c] = score[c] + room.within[room.rows.base[room.rows.of_node[c]] + width]
+    for p in range(transition.shape[0]):
+        best = room.value[first] + transition[p, label[first]]
+        for c in range(first + 1, last):
+            value = room.value[c] + transition[p, label[c]]
+            best = value if value > best else best
+        if not take_max and last - first > 1 and best > -np.inf:
+            total = 0.0
+            for c in range(first, last):
+                total += exp(room.value[c] + transition[p, label[c]] - best)
+            best += np.log(total)
+        room.into[s, p] = best
+        room.to_into[s, p] = 0.0
+
+
+# ---- Outwards to inwards ------------------------------------------------------------------------------------------
+
+
+@compiled
+def _spread(length, label, transition, room, marginals, counts):
+    """Gradients of log Z, which are probabilities: of each candidate, and of each pair of container and content."""
+    spans, rows, inside, within = room.spans, room.rows, room.inside, room.within
+    room.to_whole[: length + 1] = 0.0
+    room.to_whole[length] = 1.0
+    for j in range(length, 0, -1):
+        _share(spans, spans.ending[j], j, 0, room.whole, room.whole[j], room.to_whole[j], 0, 0, room, room.to_whole)
+    for i in range(length):
+        low, high = rows.of_start[i], rows.of_start[i + 1]
+        farthest = 0
+        for r in range(low, high):
+            farthest = max(farthest, rows.reach[r])
+            room.to_inside[rows.base[r] : rows.base[r] + rows.reach[r] - i + 1] = 0.0
+        for j in range(farthest, i, -1):
+            inner = _first_after(spans, i, j)
+            own = inner - 1 if inner > spans.ending[j] and spans.start[inner - 1] == i else -1
+            if own >= 0:
+                for r in range(low, high):
+                    if rows.reach[r] > j:
+                        _part(room, rows.base[r] + j - i, own, rows.label[r])
+                _leave(own, j - i, label, transition, room, marginals, counts)
+            for r in range(low, high):
+                if rows.reach[r] >= j:
+                    base, at = rows.base[r], rows.base[r] + j - i
+                    weight = room.to_inside[at]
+                    _share(spans, inner, j, i, inside, within[at], weight, base, rows.label[r], room, room.to_inside)
+
+
+@compiled
+def _part(room, at, own, p):
+    """What reaches inside[at] is parted between the span itself and what is within it."""
+    weight = room.to_inside[at]
+    room.to_into[own, p] += weight * exp(room.into[own, p] - room.inside[at])
+    room.to_inside[at] = weight * exp(room.within[at] - room.inside[at])
+
+
+@compiled
+def _leave(s, width, label, transition, room, marginals, counts):
+    """What reaches into[s] goes to the candidates on the span, and through them to what is within."""
+    for c in range(room.spans.first[s], room.spans.first[s + 1]):
+        y = label[c]
+        total = 0.0
+        for p in range(transition.shape[0]):
+            weight = room.to_into[s, p]
+            if weight > 0.0:
+                weight *= exp(room.value[c] + transition[p, y] - room.into[s, p])
+                counts[p, y] += weight
+                total += weight
+        marginals[c] = total
+        room.to_inside[room.rows.base[room.rows.of_node[c]] + width] += total
+
+
+@compiled
+def _share(spans, first, j, i, inside, result, weight, base, p, room, to_inside):
+    """The terms of `_extended`, each with its part of the weight that reaches their sum."""
+    if weight == 0.0:
+        return
+    to_inside[base + j - 1 - i] += weight * exp(inside[base + j - 1 - i] - result)
+    for s in range(first, spans.ending[j + 1]):
+        m = base + spans.start[s] - i
+        part = weight * exp(inside[m] + room.into[s, p] - result)
+        to_inside[m] += part
+        room.to_into[s, p] += part
+
+
+# ---- The best set --------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _trace(length, start, end, label, transition, room, is_chosen):
+    """Marks the best set. Of equals, that whose last outermost segment comes first in (end, start, label) order, and
+    none before any; then likewise for what is within that segment, and for what is before it."""
+    rows, waiting = room.rows, room.waiting
+    count = _trace_row(length, 0, 0, room.whole, room.whole, 0, 0, label, transition, room, is_chosen, 0)
+    while count > 0:
+        count -= 1
+        c = waiting[count]
+        base, i = rows.base[rows.of_node[c]], start[c]
+        count = _trace_row(
+            end[c], i, i + 1, room.within, room.inside, base, label[c], label, transition, room, is_chosen, count
+        )
+
+
+@compiled
+def _trace_row(j, i, lowest, at_first, inside, base, p, label, transition, room, is_chosen, count):
+    """The segments right below a container [i, j) with label p; what is within them waits its turn.
+
+    The first of them to be found must start at `lowest` or after: a container is not its own content.
+    """
+    spans, values = room.spans, at_first
+    while j > i:
+        value = values[base + j - i]
+        if value == inside[base + j - 1 - i]:
+            j -= 1
+        else:
+            s = spans.ending[j]
+            while spans.start[s] < lowest or inside[base + spans.start[s] - i] + room.into[s, p] != value:
+                s += 1
+            c = spans.first[s]
+            while room.value[c] + transition[p, label[c]] != room.into[s, p]:
+                c += 1
+            is_chosen[c] = True
+            room.waiting[count] = c
+            count += 1
+            j = spans.start[s]
+        values, lowest = inside, i
+    return count
+
+
+# ---- All sentences -------------------------------------------------------------------------------------------------
+
+
+@allocating
+def _sum_sentences(first, last, offsets, start, end, label, scores, transition, lengths, *sums_and_options):
+    most = most_in_a_sentence(offsets, first, last)
+    slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
+    room = new_room(longest(lengths), most, transition.shape[0], slots, transition)
+    _sums(first, last, (offsets, start, end, label, scores, transition, lengths), room, *sums_and_options)
+
+
+@compiled
+def _sums(first, last, model, room, log_partition, marginals, counts, with_marginals):
+    offsets, start, end, label, scores, transition, lengths = model
+    for b in range(first, last):
+        low, high, length = offsets[b], offsets[b + 1], lengths[b]
+        find_spans(length, start[low:high], end[low:high], room.spans)
+        find_rows(length, start[low:high], end[low:high], label[low:high], room)
+        log_partition[b] = _sweep(length, label[low:high], scores[low:high], transition, False, room)
+        if with_marginals:
+            _spread(length, label[low:high], transition, room, marginals[low:high], counts[b])
+
+
+@allocating
+def _best_sentences(first, last, offsets, start, end, label, scores, transition, lengths, max_score, is_chosen):
+    most = most_in_a_sentence(offsets, first, last)
+    slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
+    room = new_room(longest(lengths), most, transition.shape[0], slots, scores)
+    _best(first, last, (offsets, start, end, label, scores, transition, lengths), room, max_score, is_chosen)
+
+
+@compiled
+def _best(first, last, model, room, max_score, is_chosen):
+    offsets, start, end, label, scores, transition, lengths = model
+    for b in range(first, last):
+        low, high, length = offsets[b], offsets[b + 1], lengths[b]
+        find_spans(length, start[low:high], end[low:high], room.spans)
+        find_rows(length, start[low:high], end[low:high], label[low:high], room)
+        max_score[b] = _sweep(length, label[low:high], scores[low:high], transition, True, room)
+        _trace(length, start[low:high], end[low:high], label[low:high], transition, room, is_chosen[low:high])

@@ -1,0 +1,38 @@
+"""Laminar sets of candidates for scores on a GPU: the compiled sweep on the host, and back.
+
+After a filter the candidates are few, and which they are is data that the host waits for in any case. A kernel of its
+own would go through the starts of a sentence one by one and have little to do at each: the host is done before it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from spansieve.crf.candidates import Candidates
+from spansieve.crf.kernels import Sums, cpu
+
+
+def nested_sums(candidates: Candidates, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+    """log Z, and the marginals (N,) and the expected pairs of container and content (B, Y, Y)."""
+    threads = torch.get_num_threads()
+    sums = cpu.nested_sums(*_on_host(candidates, scores, transition), with_marginals=with_marginals, threads=threads)
+    return Sums(*(None if x is None else torch.from_numpy(x).to(scores.device) for x in sums))
+
+
+def nested_best(candidates: Candidates, scores: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
+    """The best score (B,) and whether the best set takes each candidate (N,), which stays on the host."""
+    arrays = _on_host(candidates, scores, transition)
+    max_score, is_chosen = cpu.nested_best(*arrays, threads=torch.get_num_threads())
+    return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
+
+
+def _on_host(candidates: Candidates, scores: Tensor, transition: Tensor):
+    """Two transfers: one of what is whole, one of what is not."""
+    c = candidates
+    whole = (c.offsets, c.start, c.end, c.label, c.lengths)
+    parts = torch.cat(whole).cpu().split([len(x) for x in whole])
+    offsets, start, end, label, lengths = (part.numpy() for part in parts)
+    values = torch.cat((scores.detach(), transition.detach().flatten())).cpu()
+    flat, matrix = values.split([len(scores), transition.numel()])
+    return offsets, start, end, label, flat.numpy(), matrix.view(transition.shape).numpy(), lengths

@@ -1,0 +1,184 @@
+"""Nested segments: a distribution over the laminar sets of candidates.
+
+Axes: B sentences, Y labels, N candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spansieve.crf.candidates import Candidates
+from spansieve.crf.checks import arrays_to_device, checked_scores, checked_transition
+from spansieve.crf.distribution import Distribution
+from spansieve.crf.filtered_from_scores import dense_positions
+from spansieve.crf.filtered_semi_markov import index_among
+from spansieve.crf.gold import Gold, Parts
+from spansieve.crf.kernels import Sums, reference
+from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels.semirings import Semiring
+from spansieve.crf.structures import FlatSegments, flat_segments, named, offsets_of, segments_by_sentence
+from spansieve.segments import Segment
+
+
+class NestedSegments(Distribution):
+    """A distribution over the laminar sets of the candidates of each sentence: of two segments one contains the other,
+    or they share no token. A span is in a set at most once, with one label. Every such set counts, the empty one too.
+
+    A structure is a tuple of Segments, a container before what it contains. `scores[c]` is the score of candidate c;
+    `transition[parent, child]` is added for each segment, `parent` being the label of the smallest segment around it,
+    and 0 where there is none. Without a transition labels do not meet, and `transition_counts` are (B, 1, 1).
+
+    Time O(L + N·Y + Σ of the spans inside the widest container of each start and label): about N where few candidates
+    lie within others, O(L·K²) for each label that containers have where every span up to width K is kept.
+    """
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        scores: Tensor,
+        transition: Tensor | None = None,
+        *,
+        kernel: ModuleType | None = None,
+    ) -> None:
+        scores = checked_scores("scores", scores, 1)
+        if len(scores) != len(candidates):
+            raise ValueError(f"scores must be one per candidate, {len(candidates)}, got {len(scores)}")
+        # With one label for all, the recursion is that without labels.
+        nodes = candidates if transition is not None else replace(candidates, label=torch.zeros_like(candidates.label))
+        transition = scores.new_zeros(1, 1) if transition is None else checked_transition(transition, scores)
+        if len(nodes) and scores.device.type == "cpu" and int(nodes.label.max()) >= len(transition):
+            raise ValueError(
+                f"transition must have a row for each label up to {int(nodes.label.max())}, got {len(transition)}"
+            )
+        self.candidates = candidates
+        self._nodes = nodes
+        super().__init__(scores, transition, candidates.num_sentences, kernel or kernel_for(scores))
+
+    @classmethod
+    def from_scores(
+        cls,
+        local_scores: Tensor,
+        global_scores: Tensor,
+        transition: Tensor | None,
+        lengths: Tensor | Sequence[int],
+        gold: Sequence[Sequence[Segment]] | Gold | None = None,
+        *,
+        kernel: ModuleType | None = None,
+    ) -> NestedSegments:
+        """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
+
+        With gold, every gold segment is a candidate with its gold label. No candidate needs to be dropped, since gold
+        need not be maximal. `marginals` are dense too, 0 where nothing is kept.
+        """
+        scores = checked_scores("global_scores", global_scores, 4)
+        if local_scores.shape != scores.shape:
+            shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
+            raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
+        if gold is None:
+            candidates = Candidates.from_local_scores(local_scores, lengths)
+        else:
+            candidates = Candidates.for_training(local_scores, lengths, _listed(gold), skip=True)
+        return _NestedByIndex(candidates, scores, transition, kernel)
+
+    def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
+        return reference.nested(semiring, scores, transition, self._nodes)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        if self._kernel is reference:
+            return super()._sums(scores, transition, with_marginals)
+        return self._kernel.nested_sums(self._nodes, scores, transition, with_marginals)
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        if self._kernel is reference:
+            return super()._best()
+        max_score, is_chosen = self._kernel.nested_best(self._nodes, self.scores.detach(), self.transition.detach())
+        return max_score, self._structures(is_chosen)
+
+    def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
+        c = self.candidates
+        index = is_part.nonzero()[:, 0]
+        sentence, start, end, label = (x[index].cpu().numpy() for x in (c.sentence, c.start, c.end, c.label))
+        order = _outermost_first(sentence, start, end)
+        chosen = FlatSegments(offsets_of(sentence, self.num_sentences), start[order], end[order], label[order])
+        return segments_by_sentence(chosen)
+
+    @property
+    def _part_sentence(self) -> Tensor | None:
+        return self.candidates.sentence
+
+    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+        segments = flat_segments(structures)
+        order = _outermost_first(segments.sentence, segments.start, segments.end)
+        segments = FlatSegments(segments.offsets, *(column[order] for column in segments[1:]))
+        node, sentence = index_among(self.candidates, segments), segments.sentence
+        label = self._nodes.label.cpu().numpy()[node]
+        around = containers(segments)
+        parent = np.where(around < 0, 0, label[around])
+        pair = parent * len(self.transition) + label
+        offsets = np.stack((segments.offsets, segments.offsets))
+        return Parts(*arrays_to_device((node, sentence, pair, sentence, offsets), self.scores.device))
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        return self._parts(_listed(gold))
+
+
+class _NestedByIndex(NestedSegments):
+    """With scores looked up in dense ones. `marginals` are dense again, (B, L, K, Y)."""
+
+    def __init__(
+        self, candidates: Candidates, scores: Tensor, transition: Tensor | None, kernel: ModuleType | None
+    ) -> None:
+        self._shape = scores.shape
+        self._index = dense_positions(candidates, scores.shape)
+        super().__init__(candidates, scores.flatten().index_select(0, self._index), transition, kernel=kernel)
+
+    @property
+    def marginals(self) -> Tensor:
+        flat = super().marginals
+        return flat.new_zeros(self._shape.numel()).index_put((self._index,), flat).view(self._shape)
+
+
+def _listed(gold: Sequence[Sequence[Segment]] | Gold) -> Sequence[Sequence[Segment]]:
+    if not isinstance(gold, Gold):
+        return gold
+    if gold.segments is None:
+        raise ValueError("gold must be made by Gold.from_segments for a nested model, got one of tags")
+    return segments_by_sentence(gold.segments)
+
+
+def containers(segments: FlatSegments) -> np.ndarray:
+    """The smallest container of each segment by its index, -1 where there is none, of segments sorted outermost first.
+
+    Raises where two cross or share their span.
+    """
+    start, end, sentence = segments.start.tolist(), segments.end.tolist(), segments.sentence.tolist()
+    around = np.full(len(start), -1, np.int64)
+    open_ones: list[int] = []
+    for k in range(len(start)):
+        while open_ones and (sentence[open_ones[-1]] != sentence[k] or end[open_ones[-1]] <= start[k]):
+            open_ones.pop()
+        if open_ones:
+            around[k] = last = open_ones[-1]
+            if end[k] > end[last] or (start[k], end[k]) == (start[last], end[last]):
+                _raise_not_laminar(segments, last, k)
+        open_ones.append(k)
+    return around
+
+
+def _raise_not_laminar(segments: FlatSegments, first: int, second: int) -> None:
+    pair = [named([column[k] for column in segments[1:]]) for k in (first, second)]
+    is_same = (segments.start[first], segments.end[first]) == (segments.start[second], segments.end[second])
+    why = "have one span, which is taken once" if is_same else "cross: one must contain the other, or share no token"
+    raise ValueError(f"segmentation {segments.sentence[second]} is outside the support: {pair[0]} and {pair[1]} {why}")
+
+
+def _outermost_first(sentence: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The order from left to right, a container before what it contains."""
+    return np.lexsort((-end, start, sentence))
