@@ -49,7 +49,8 @@ def predict_segments(
         def make(batch: list[int]) -> Batch:
             return tagger.batch([readable[i] for i in batch])
 
-        with torch.inference_mode():
+        # Who looks may ask for the k best, which come by way of gradients; inference mode knows none.
+        with torch.inference_mode() if look is None else torch.no_grad():
             made = map(make, batches) if tagger.device.type == "cpu" else prepared_ahead(batches, make)
             for indices, batch in zip(batches, made):
                 distribution = tagger.distribution(batch.to(tagger.device))

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-
 from spansieve.crf import Distribution
 from spansieve.data.tokenizing import Token
 from spansieve.models.predicting import Found, predict_segments
@@ -53,12 +51,10 @@ def analyse_tokens(
     entropies = [0.0] * len(sentences)
 
     def look(indices: Sequence[int], distribution: Distribution) -> None:
-        # The k best come by way of gradients, which inference mode knows nothing of.
-        with torch.inference_mode(False), torch.no_grad():
-            best = readings_of(tagger.head, distribution, top_k)
-            for i, found, entropy in zip(indices, best, distribution.entropy().tolist()):
-                readings[i] = [Found(tagger.named(segments), [share]) for segments, share in found]
-                entropies[i] = max(0.0, entropy)
+        best = readings_of(tagger.head, distribution, top_k)
+        for i, found, entropy in zip(indices, best, distribution.entropy().tolist()):
+            readings[i] = [Found(tagger.named(segments), [share]) for segments, share in found]
+            entropies[i] = max(0.0, entropy)
 
     found = predict_segments(tagger, sentences, with_probabilities=True, look=look, batch_tokens=batch_tokens)
     return [Analysed(*parts) for parts in zip(found, readings, entropies)]
