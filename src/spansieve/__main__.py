@@ -2,4 +2,5 @@
 
 from spansieve.cli import main
 
-main()
+if __name__ == "__main__":  # not in processes that the command starts
+    main()

@@ -1,0 +1,160 @@
+"""Many texts through a model at the speed of its device: other processes prepare text ahead, and the host decides on
+one batch while the device reads the next.
+
+Axes: B sentences.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spansieve.crf import Distribution
+from spansieve.crf.filtered_from_scores import FilteredByMask
+from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.models.tagger import Batch, Tagger
+from spansieve.prediction.landing import Decided, Landing
+from spansieve.prediction.preparing import Prepared, PreparedAhead, PreparedBatch
+from spansieve.segments import Entity
+
+Precision = Literal["fp32", "bf16"]
+BATCH_TOKENS = 16_384  # in a batch, padding included; where the encoder reads subwords, of those
+BATCH_SENTENCES = 2_048
+BATCHES_IN_FLIGHT = 3  # on the device or on their way back
+
+
+Deciding = Callable[[], Decided]  # waits for the device where it must
+
+
+class Pipeline:
+    """The same entities as a `Predictor` finds, for texts by the million. The tagger is the pipeline's from here on.
+
+    `workers` processes prepare the text, or a thread. With bf16 the encoder reads in half precision; what scores the
+    spans and decides stays in single precision. To be closed, or used by `with`.
+    """
+
+    def __init__(
+        self,
+        tagger: Tagger,
+        workers: int = 0,
+        precision: Precision = "fp32",
+        tokenizer: Tokenizer = tokens_of_text,
+        sentences: bool = True,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> None:
+        if precision not in get_args(Precision):
+            raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
+        if batch_tokens < 1:
+            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        self.tagger = tagger.eval()
+        self.device = tagger.device
+        self._names = ("", *tagger.labels)  # by id: null has none
+        self._transition: np.ndarray | None = None  # on the host, once it was asked for
+        self._ahead = PreparedAhead(tagger, workers, batch_tokens, BATCH_SENTENCES, tokenizer, sentences)
+        if precision == "bf16":
+            tagger.encoder.to(torch.bfloat16)
+
+    def stream(self, texts: Iterable[str], probabilities: bool = True) -> Iterator[tuple[str, list[Entity]]]:
+        """Each text with its entities, in order; some chunks of texts are held at once."""
+        flying: deque[tuple[_Chunk, PreparedBatch, Deciding]] = deque()
+        for chunk_texts, prepared in self._ahead(texts):
+            chunk = _Chunk(chunk_texts, prepared, self._names, probabilities)
+            if chunk.is_complete:  # nothing to read in it; those before it come first
+                while flying:
+                    yield from self._landed(*flying.popleft())
+                yield from chunk.entities()
+            for batch in prepared.batches:
+                flying.append((chunk, batch, self.launch(batch.to_batch(self.device), batch.lengths, probabilities)))
+                if len(flying) > BATCHES_IN_FLIGHT:
+                    yield from self._landed(*flying.popleft())
+        while flying:
+            yield from self._landed(*flying.popleft())
+
+    @staticmethod
+    def _landed(chunk: _Chunk, batch: PreparedBatch, deciding: Deciding) -> Iterator[tuple[str, list[Entity]]]:
+        chunk.add(batch, deciding())
+        if chunk.is_complete:
+            yield from chunk.entities()
+
+    @torch.inference_mode()
+    def launch(self, batch: Batch, lengths: np.ndarray, probabilities: bool) -> Deciding:
+        """Starts the device on a batch and, where the model's candidates can be packed there, returns while it works.
+        `lengths` are the batch's, on the host."""
+        distribution = self.tagger.head.distribution(self.token_vectors(batch), batch.lengths)
+        if not isinstance(distribution, FilteredByMask):
+            decided = self._decided(distribution, probabilities)
+            return lambda: decided
+        if self._transition is None:
+            self._transition = distribution.transition.detach().cpu().numpy()
+        landing, transition, skip = Landing(*_dense_scores(distribution)), self._transition, distribution.skip
+        return lambda: landing.decide(lengths, transition, skip, probabilities)
+
+    def token_vectors(self, batch: Batch) -> Tensor:
+        """(B, L, D), in single precision."""
+        return self.tagger._tokens(batch).float()
+
+    def _decided(self, distribution: Distribution, probabilities: bool) -> Decided:
+        found = self.tagger.segments(distribution)
+        sentence = np.repeat(np.arange(len(found)), [len(segments) for segments in found])
+        start, end, label = np.array([s for segments in found for s in segments], np.int64).reshape(-1, 3).T
+        shares = self.tagger.head.probabilities(distribution, found) if probabilities else None
+        probability = None if shares is None else np.array([share for each in shares for share in each])
+        return Decided(sentence, start, end, label, probability)
+
+    def close(self) -> None:
+        self._ahead.close()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _dense_scores(distribution: FilteredByMask) -> tuple[Tensor, Tensor, Tensor]:
+    """Local, global, and the lengths."""
+    inputs = distribution._inputs
+    return inputs.local_scores, inputs.global_scores, inputs.lengths
+
+
+# ---- Back to text ----------------------------------------------------------------------------------------------------
+
+
+class _Chunk:
+    """Texts whose entities come in batch by batch, in any order."""
+
+    def __init__(
+        self, texts: Sequence[str], prepared: Prepared, names: Sequence[str], with_probabilities: bool
+    ) -> None:
+        self._texts, self._prepared, self._names = texts, prepared, names
+        self._with_probabilities = with_probabilities
+        self._found: list[tuple[np.ndarray, ...]] = []
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self._found) == len(self._prepared.batches)
+
+    def add(self, batch: PreparedBatch, decided: Decided) -> None:
+        place, known = self._prepared, batch.sentence[decided.sentence]
+        first = place.first[known]
+        start, end = place.start[first + decided.start], place.end[first + decided.end - 1]
+        probability = () if decided.probability is None else (decided.probability,)
+        self._found.append((place.text[known], start, end, decided.label, *probability))
+
+    def entities(self) -> Iterator[tuple[str, list[Entity]]]:
+        texts, names = self._texts, self._names
+        entities: list[list[Entity]] = [[] for _ in texts]
+        if self._found:
+            columns = [np.concatenate(column) for column in zip(*self._found)]
+            order = np.lexsort((columns[1], columns[0]))
+            text, start, end, label, *probability = (column[order].tolist() for column in columns)
+            shares = probability[0] if self._with_probabilities else repeat(None)
+            for i, a, z, y, share in zip(text, start, end, label, shares):
+                entities[i].append(Entity(a, z, names[y], texts[i][a:z], share))
+        return zip(texts, entities)

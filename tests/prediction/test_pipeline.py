@@ -1,0 +1,196 @@
+"""The pipeline finds what a predictor finds, however the work is divided."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import signal
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+
+from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
+from spansieve.models.tagger import HEADS
+from spansieve.prediction import preparing
+from spansieve.prediction.landing import Landing, pack
+from spansieve.prediction.pipeline import Pipeline
+from spansieve.prediction.predictor import Predictor
+from tests.prediction import test_predictor
+
+trained = functools.cache(test_predictor.trained)
+TEXTS = [
+    "we went to Paris yesterday",
+    "",
+    "word. " * 30 + "in القاهرة today",
+    "Ada  Lovelace lives in New\nYork .  Then we went to Paris. \n\n Ada Lovelace",
+    "\u200b \n",
+    "Cafe\u0301 Paris 👍🏽 Ada Lovelace \ud800 Paris",
+] * 4
+
+
+@pytest.fixture(scope="module")
+def predictor() -> Predictor:
+    return trained()
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(preparing, "TEXTS_IN_CHUNK", 5)
+
+
+@pytest.fixture
+def packed(monkeypatch):
+    """Candidates are packed on the device as on a GPU, though it is the CPU."""
+    monkeypatch.setattr(filtered_from_scores, "kernel_for", lambda scores: kernels_cuda())
+    monkeypatch.setattr(Pipeline, "_decided", None)
+
+
+def kernels_cuda():
+    return import_module("spansieve.crf.kernels.cuda")
+
+
+def pipeline(predictor: Predictor, **options) -> Pipeline:
+    return Pipeline(copy.deepcopy(predictor.tagger), **options)
+
+
+def check_equal(found, expected):
+    """Exactly, but for the last digits of probabilities: sums over batches of other shapes round otherwise."""
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected):
+        assert [entity[:4] for entity in ours] == [entity[:4] for entity in theirs]
+        assert [entity.probability for entity in ours] == pytest.approx(
+            [entity.probability for entity in theirs], abs=1e-5
+        )
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
+    predictor = trained(head)
+    expected = predictor.predict_texts(TEXTS)
+    assert sum(map(len, expected)) > 30
+    with pipeline(predictor, batch_tokens=64) as made:
+        found = list(made.stream(iter(TEXTS)))
+    assert [text for text, _ in found] == TEXTS
+    check_equal([entities for _, entities in found], expected)
+
+
+@pytest.mark.parametrize("head", ["fsemicrf", "filter-only", "global-selection"])
+@pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
+def test_packed_candidates_give_the_same(head, batch_tokens, request):
+    predictor = trained(head)
+    expected = predictor.predict_texts(TEXTS)
+    request.getfixturevalue("packed")
+    with pipeline(predictor, batch_tokens=batch_tokens) as made:
+        check_equal([entities for _, entities in made.stream(TEXTS)], expected)
+
+
+def test_other_processes_prepare_the_same_and_if_one_dies_nobody_waits_for_it(predictor, small_chunks):
+    with pipeline(predictor, workers=1) as made:
+        for texts in (TEXTS, [], TEXTS[:1]):  # one after the other, by the same processes
+            found = [entities for _, entities in made.stream(texts)]
+            check_equal(found, predictor.predict_texts(texts))
+        process = next(iter(made._ahead._pool._processes.values()))
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="try with fewer workers"):
+            list(made.stream(TEXTS))
+
+
+def test_without_probabilities(predictor, request):
+    expected = predictor.predict_texts(TEXTS, probabilities=False)
+    for fixture in ("small_chunks", "packed"):
+        request.getfixturevalue(fixture)
+        with pipeline(predictor) as made:
+            assert [entities for _, entities in made.stream(TEXTS, probabilities=False)] == expected
+
+
+def test_a_text_as_one_sequence(predictor):
+    with pipeline(predictor, sentences=False) as made:
+        found = [entities for _, entities in made.stream(TEXTS)]
+    check_equal(found, predictor.predict_texts(TEXTS, sentences=False))
+
+
+def test_half_precision_changes_little(predictor):
+    with pipeline(predictor, precision="bf16") as made:
+        assert {p.dtype for p in made.tagger.encoder.parameters()} == {torch.bfloat16}
+        assert {p.dtype for p in made.tagger.head.parameters()} == {torch.float32}
+        found = [entities for _, entities in made.stream(TEXTS)]
+    for ours, theirs in zip(found, predictor.predict_texts(TEXTS)):
+        assert [entity[:4] for entity in ours] == [entity[:4] for entity in theirs]
+        assert all(abs(a.probability - b.probability) < 0.1 for a, b in zip(ours, theirs))
+
+
+def test_a_stream_is_read_as_it_is_used(predictor, small_chunks):
+    taken = []
+
+    def endless():
+        while True:
+            taken.append(len(taken))
+            yield "we went to Paris"
+
+    with pipeline(predictor) as made:
+        stream = made.stream(endless())
+        assert next(stream)[0] == "we went to Paris"
+        assert len(taken) < 100
+        stream.close()
+
+
+def test_nonsense_is_refused(predictor):
+    with pytest.raises(ValueError, match="workers must be at least 0, got -1"):
+        pipeline(predictor, workers=-1)
+    with pytest.raises(ValueError, match="precision must be one of fp32, bf16, got 'int2'"):
+        pipeline(predictor, precision="int2")
+    with pytest.raises(ValueError, match="batch_tokens must be at least 1"):
+        pipeline(predictor, batch_tokens=0)
+    with pipeline(predictor) as made:
+        with pytest.raises(TypeError, match="texts must be several strings"):
+            list(made.stream("Paris"))
+        with pytest.raises(TypeError, match="a text must be a string, got NoneType"):
+            list(made.stream(["Paris", None]))
+
+
+# ---- Candidates on their way to the host -----------------------------------------------------------------------------
+
+
+def scores(num_sentences=7, num_tokens=9, max_width=3, num_labels=4, seed=0):
+    """Local and global ones that keep about half of all spans, and lengths from 0 on."""
+    generator = torch.Generator().manual_seed(seed)
+    local_scores, global_scores = torch.randn(2, num_sentences, num_tokens, max_width, num_labels, generator=generator)
+    local_scores[..., 0] += 1
+    return local_scores, global_scores, torch.arange(num_sentences) + 2
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_what_lands_is_decided_as_the_distribution_has_it(skip):
+    local_scores, global_scores, lengths = scores()
+    lengths[0] = 0
+    transition = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
+    expected = FilteredSemiMarkov.from_scores(local_scores, global_scores, transition, lengths, skip=skip)
+    landing = Landing(local_scores, global_scores, lengths)
+    decided = landing.decide(lengths.numpy(), transition.numpy(), skip, True)
+    found = [[] for _ in lengths]
+    for b, start, end, label in zip(*(column.tolist() for column in decided[:4])):
+        found[b].append((start, end, label))
+    assert [tuple(segments) for segments in found] == expected.mode
+    place = (decided.sentence, decided.start, decided.end - decided.start - 1, decided.label)
+    np.testing.assert_allclose(decided.probability, expected.marginals[place], atol=1e-6)
+
+
+def test_more_candidates_than_there_is_room_for_come_again():
+    local_scores, global_scores, lengths = scores()
+    local_scores[..., 0] -= 100  # nothing is null: all spans are kept
+    transition = np.zeros((4, 4), np.float32)
+    landing = Landing(local_scores, global_scores, lengths)
+    assert int(pack(local_scores, global_scores, lengths, 5).number) > landing._room
+    decided = landing.decide(lengths.numpy(), transition, False, True)
+    expected = FilteredSemiMarkov.from_scores(local_scores, global_scores, torch.zeros(4, 4), lengths)
+    assert len(decided.start) == sum(map(len, expected.mode))
+
+
+def test_scores_that_are_no_numbers_are_told():
+    local_scores, global_scores, lengths = scores()
+    global_scores[:] = torch.nan
+    with pytest.raises(ValueError, match="must be numbers, got NaN"):
+        Landing(local_scores, global_scores, lengths).decide(lengths.numpy(), np.zeros((4, 4), np.float32), False, True)
