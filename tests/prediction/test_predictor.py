@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spansieve.data.example import Example
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import HEADS
-from spansieve.prediction import predictor as predictor_module
+from spansieve.prediction import texts as texts_module
 from spansieve.prediction.assessing import assess
 from spansieve.prediction.predictor import load
 from tests.prediction.trained import EXAMPLES, trained
@@ -100,7 +100,7 @@ def test_texts_share_batches_and_keep_their_order(predictor):
 
 
 def test_a_stream_is_read_as_it_is_used(predictor, monkeypatch):
-    monkeypatch.setattr(predictor_module, "TEXTS_AT_ONCE", 4)
+    monkeypatch.setattr(texts_module, "TEXTS_AT_ONCE", 4)
     taken: list[int] = []
 
     def endless():

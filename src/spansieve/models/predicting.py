@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length, prepared_ahead
+from spansieve.models.found import MOST_SENTENCES, MOST_TOKENS, Found, readable_sentences
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.segments import NamedSegment
-
-MOST_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
-MOST_SENTENCES = 256
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class Found(NamedTuple):
-    """What the model sees in a sentence."""
-
-    segments: list[NamedSegment]
-    probabilities: list[float] | None  # of each segment, where they were asked for
 
 
 def predict_segments(
@@ -36,7 +22,7 @@ def predict_segments(
 ) -> list[Found]:
     """The best set of segments of each sentence, the same whatever `batch_tokens` is: so many are read at once, those
     of one sentence at least. `look` sees each batch's indices and its distribution."""
-    readable = _readable(sentences)
+    readable = readable_sentences(sentences)
     most_tokens = MOST_TOKENS if batch_tokens is None else batch_tokens
     if most_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1, got {most_tokens}")
@@ -63,20 +49,3 @@ def predict_segments(
     finally:
         tagger.train(was_training)
     return [one for one in found if one is not None]
-
-
-def _readable(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The sentences, checked, as encoders take them: half a character, which a string can hold and no encoding of text
-    can, becomes the sign for what cannot be shown."""
-    readable: list[Sequence[str]] = []
-    for sentence in sentences:
-        if isinstance(sentence, str):  # its characters would be the tokens
-            raise TypeError(f"a sentence must be a sequence of tokens, got {sentence!r}")
-        if not {str}.issuperset(map(type, sentence)):
-            for token in sentence:
-                if not isinstance(token, str):
-                    raise TypeError(f"a token must be a string, got {token!r}")
-        if _SURROGATE.search("".join(sentence)):
-            sentence = [_SURROGATE.sub("\ufffd", token) for token in sentence]
-        readable.append(sentence)
-    return readable

@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from spansieve.crf import Distribution
 from spansieve.data.tokenizing import Token
-from spansieve.models.predicting import Found, predict_segments
+from spansieve.models.found import Found
+from spansieve.models.predicting import predict_segments
 from spansieve.models.readings import readings_of
 from spansieve.models.tagger import Tagger
+from spansieve.prediction.texts import entities_of
 from spansieve.segments import Entity
 
 
@@ -68,13 +70,3 @@ def analysis_of(text: str, tokens: list[Token], analysed: Analysed) -> Analysis:
         readings.append(Reading(entities_of(text, tokens, Found(segments, None)), share[0]))
     entities = entities_of(text, tokens, analysed.found)
     return Analysis(tokens[0].start, tokens[-1].end, tokens, entities, readings, analysed.entropy)
-
-
-def entities_of(text: str, tokens: Sequence[Token], found: Found) -> list[Entity]:
-    """Segments of tokens as entities of the text."""
-    probabilities: Sequence[float | None] = found.probabilities or [None] * len(found.segments)
-    entities = []
-    for segment, probability in zip(found.segments, probabilities):
-        start, end = tokens[segment.start].start, tokens[segment.end - 1].end
-        entities.append(Entity(start, end, segment.label, text[start:end], probability))
-    return entities

@@ -1,0 +1,38 @@
+"""What goes into a model and what comes out of it, whatever runs it: no torch here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spansieve.segments import NamedSegment
+
+MOST_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
+MOST_SENTENCES = 256
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Found(NamedTuple):
+    """What the model sees in a sentence."""
+
+    segments: list[NamedSegment]
+    probabilities: list[float] | None  # of each segment, where they were asked for
+
+
+def readable_sentences(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The sentences, checked, as encoders take them: half a character, which a string can hold and no encoding of text
+    can, becomes the sign for what cannot be shown."""
+    readable: list[Sequence[str]] = []
+    for sentence in sentences:
+        if isinstance(sentence, str):  # its characters would be the tokens
+            raise TypeError(f"a sentence must be a sequence of tokens, got {sentence!r}")
+        if not {str}.issuperset(map(type, sentence)):
+            for token in sentence:
+                if not isinstance(token, str):
+                    raise TypeError(f"a token must be a string, got {token!r}")
+        if _SURROGATE.search("".join(sentence)):
+            sentence = [_SURROGATE.sub("\ufffd", token) for token in sentence]
+        readable.append(sentence)
+    return readable
