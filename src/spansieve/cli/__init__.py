@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from spansieve import __version__
-from spansieve.cli import benchmark, compare, convert, data, demo, evaluate, example, predict, train
+from spansieve.cli import benchmark, compare, convert, data, demo, evaluate, example, predict, reproduce, serve, train
 
 app = typer.Typer(
     help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
@@ -25,6 +25,7 @@ COMMANDS = (
     train.train,
     evaluate.evaluate,
     predict.predict,
+    serve.serve,
     compare.compare,
     convert.convert,
     data.data,
@@ -48,6 +49,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
 for command in COMMANDS:
     app.command()(_interruptible(command))
 app.add_typer(benchmark.app, name="benchmark")
+app.add_typer(reproduce.app, name="reproduce")
 
 
 def _version(is_wanted: bool) -> None:

@@ -72,15 +72,15 @@ def _timed(run: Callable[[], object], repeats: int, device: str) -> float:
     return time.perf_counter() - begin
 
 
-def provenance(command: str) -> list[str]:
-    """The command, the versions and the machine, as lines for below a table."""
+def provenance(command: str, device: str = "cuda") -> list[str]:
+    """The command, the versions and the machine, as lines for below a table. A GPU is named where it was used."""
     versions = []
     for package in PACKAGES:
         try:
             versions.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             continue
-    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
+    machine = torch.cuda.get_device_name() if device == "cuda" and torch.cuda.is_available() else _processor()
     return [f"Made by `{command}`.", f"{machine}; Python {platform.python_version()}; {', '.join(versions)}."]
 
 

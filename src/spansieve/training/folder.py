@@ -44,11 +44,11 @@ def about_run(
     config: Config, train_examples: Sequence[Example], dev_examples: Sequence[Example], processes: int
 ) -> dict[str, Any]:
     """Everything that the result follows from."""
-    data = {"training": _fingerprint(train_examples), "dev": _fingerprint(dev_examples)}
+    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
     return {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
 
 
-def _fingerprint(examples: Sequence[Example]) -> str:
+def fingerprint(examples: Sequence[Example]) -> str:
     """Equal when the sentences and their gold are."""
     digest = hashlib.sha256()
     for example in examples:
@@ -76,7 +76,7 @@ def open_folder(folder: Path, about: dict[str, Any]) -> None:
 
 def is_run_on(folder: Path, train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> bool:
     """True when the folder holds a run on just these examples."""
-    data = {"training": _fingerprint(train_examples), "dev": _fingerprint(dev_examples)}
+    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
     return (folder / RUN).exists() and _read(folder)["data"] == data
 
 

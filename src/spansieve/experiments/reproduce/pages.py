@@ -1,0 +1,107 @@
+"""A table or figure on disk: a page that says how it was made, a CSV and a plot, all of one name."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spansieve.experiments.measuring import markdown_table, provenance, write_csv
+from spansieve.experiments.reproduce.plan import Plan
+
+Row = Mapping[str, object]
+NO_PLACES = ("--out", "--runs")  # where files go is nobody's business but the machine's
+OURS_COLOUR, OTHER_COLOUR, QUIET_COLOUR = "#c2410c", "#1d4ed8", "#94a3b8"
+COLOURS = {
+    "crf": OTHER_COLOUR,
+    "semicrf": "#15803d",
+    "semicrf-unit-null": "#0d9488",
+    "fsemicrf": OURS_COLOUR,
+    "filter-only": "#a16207",
+}
+
+
+class Spread(NamedTuple):
+    """A figure over seeds: its mean and its sample standard deviation, which one seed has none of."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """
+        >>> Spread.of([1.0, 3.0])
+        Spread(mean=2.0, deviation=1.4142135623730951)
+        """
+        return cls(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else math.nan)
+
+    def percent(self) -> str:
+        """
+        >>> Spread(0.9, 0.001).percent(), Spread(0.9, math.nan).percent()
+        ('90.00 ± 0.10', '90.00')
+        """
+        text = f"{100 * self.mean:.2f}"
+        return text if math.isnan(self.deviation) else f"{text} ± {100 * self.deviation:.2f}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page, with what is said above it."""
+
+    title: str
+    rows: Sequence[Row]
+    about: str = ""
+
+
+def write_page(
+    plan: Plan, table: str, title: str, tables: Sequence[Table], figure: Figure, out: Path, command: str
+) -> Path:
+    """The page; beside it the first table as a CSV, and the plot."""
+    out.mkdir(parents=True, exist_ok=True)
+    stem = plan.stem(table)
+    where = "on a GPU" if plan.device == "cuda" else "on the CPU"
+    lines = [f"# {title}: {plan.corpus.name}, {plan.encoder_name} encoder, {where}"]
+    lines += [*provenance(command, plan.device), *plan.describe()]
+    for one in tables:
+        lines += [f"## {one.title}", *([one.about] if one.about else []), markdown_table(one.rows).rstrip()]
+    lines.append(f"![{title}]({stem}.png)")
+    write_csv(out / f"{stem}.csv", tables[0].rows)
+    figure.savefig(out / f"{stem}.png", dpi=150)
+    page = out / f"{stem}.md"
+    page.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    return page
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """As it was typed, but for where things are on this machine: paths are told by their names.
+
+    >>> command_line(["reproduce", "table1", "--out", "/a/b", "--seeds", "3"])
+    'spansieve reproduce table1 --seeds 3'
+    """
+    kept: list[str] = []
+    is_place = False
+    for argument in arguments:
+        if is_place or argument in NO_PLACES:
+            is_place = not is_place
+        elif not argument.startswith(tuple(f"{name}=" for name in NO_PLACES)):
+            kept.append(_without_folder(argument))
+    return shlex.join(["spansieve", *kept])
+
+
+def _without_folder(argument: str) -> str:
+    name, sign, value = argument.rpartition("=")
+    is_path = "/" in value and Path(value).exists()
+    return f"{name}{sign}{Path(value).name}" if is_path else argument
+
+
+def tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
