@@ -123,8 +123,8 @@ def test_a_damaged_model_is_refused(pretrained, name, damage, tmp_path):
     [
         ("", "is damaged"),
         ("\x00\x01", "is damaged"),
-        ("[]", "this folder holds no spansieve model"),
-        ("null", "this folder holds no spansieve model"),
+        ("[]", "must hold a JSON object, got list"),
+        ("null", "must hold a JSON object, got NoneType"),
         ('{"model_type": "bert"}', "this folder holds no spansieve model"),
         ('{"format": "spansieve model"}', "must be of version 1, got None"),
         ('{"format": "spansieve model", "version": 2}', "must be of version 1, got 2: use a newer spansieve"),
@@ -169,7 +169,7 @@ def changed(source: Path, target: Path, **values) -> Path:
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(builtin, values, tmp_path):
-    with pytest.raises(ModelError, match="cannot build"):
+    with pytest.raises(ModelError, match=r"cannot build|in the shape"):
         load_model(changed(builtin[1], tmp_path / "model", **values))
 
 

@@ -17,10 +17,9 @@ from textwrap import shorten
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict, to_dict
+from spansieve.config import BUILTIN, ModelConfig, from_dict, to_dict
 from spansieve.labels import LabelSet
 from spansieve.models.disk import (
     checksum,
@@ -33,15 +32,21 @@ from spansieve.models.disk import (
     system_errors,
     write_durably,
 )
+from spansieve.models.inspecting import (
+    ModelError,
+    check_encoder,
+    check_names,
+    check_shapes,
+    check_sizes,
+    read_object,
+    refusing,
+    shapes_of,
+)
 from spansieve.models.tagger import Tagger
 
 FORMAT = "spansieve model"
 VERSION = 1
 CONFIG, WEIGHTS, ENCODER, CARD = "config.json", "model.safetensors", "encoder", "README.md"
-
-
-class ModelError(ValueError):
-    """A folder holds no model of ours, or a damaged one."""
 
 
 # ---- Saving ----------------------------------------------------------------------------------------------------------
@@ -141,30 +146,38 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
     """On a device, ready to predict. Raises ModelError where the folder is damaged or holds something else."""
     usable = _usable(device)
     folder = _standing(Path(folder))
-    about = _about(folder)
-    _check_files(folder, about)
-    try:
+    about = checked_description(folder)
+    with refusing(f"{folder} holds a model that this version of spansieve cannot build"):
         config, labels = from_dict(ModelConfig, about["model"]), LabelSet(about["labels"])
+        shapes = shapes_of(folder / WEIGHTS)
+        check_sizes(about["model"], shapes, folder / CONFIG)
+        if config.encoder.name != BUILTIN:
+            check_encoder(folder / ENCODER, shapes)
+        # First without memory for its weights: what it needs is known to be in the file before it is asked for.
+        with torch.device("meta"):
+            check_shapes(Tagger(config, labels, folder / ENCODER).state_dict(), shapes, folder / WEIGHTS)
         tagger = Tagger(config, labels, folder / ENCODER)
         tagger.load_state_dict(load_file(folder / WEIGHTS))
-    except (KeyError, TypeError, AttributeError, ConfigError, ValueError, SafetensorError, RuntimeError) as error:
-        reason = shorten(str(error), 200, placeholder=" …")
-        raise ModelError(f"{folder} holds a model that this version of spansieve cannot build: {reason}") from error
     return tagger.to(usable).eval()
+
+
+def checked_description(folder: Path) -> dict[str, Any]:
+    """What a model says of itself, all its files being there and unchanged."""
+    about = _about(folder)
+    _check_files(folder, about)
+    return about
 
 
 def _about(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
         raise ModelError(f"a model must be a folder with a {CONFIG}, as `spansieve train` writes it, got {folder}")
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
+    about = read_object(path)
+    if about.get("format") != FORMAT:
         raise ModelError(f"{path} must say that its format is {FORMAT!r}: this folder holds no spansieve model")
     if about.get("version") != VERSION:
-        raise ModelError(f"{path} must be of version {VERSION}, got {about.get('version')}: use a newer spansieve")
+        version = shorten(str(about.get("version")), 40)
+        raise ModelError(f"{path} must be of version {VERSION}, got {version}: use a newer spansieve")
     if not is_sealed(about):
         raise ModelError(f"{path} is damaged: it was changed after it was written")
     return about
@@ -175,12 +188,14 @@ def _check_files(folder: Path, about: Mapping[str, Any]) -> None:
     files = about.get("files")
     if not isinstance(files, dict) or WEIGHTS not in files:
         raise ModelError(f"{folder / CONFIG} must name the checksum of {WEIGHTS}")
+    check_names(files, folder / CONFIG)
     for name, wanted in files.items():
         path = folder / name
-        if not path.is_file():
-            raise ModelError(f"{path} is missing")
-        if checksum(path) != wanted:
-            raise ModelError(f"{path} is damaged: it is not the file that {CONFIG} was written with")
+        with refusing(f"{path} cannot be read"):
+            if not path.is_file():
+                raise ModelError(f"{path} is missing")
+            if checksum(path) != wanted:
+                raise ModelError(f"{path} is damaged: it is not the file that {CONFIG} was written with")
 
 
 def _usable(device: str | torch.device) -> torch.device:
