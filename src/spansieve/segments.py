@@ -49,3 +49,4 @@ class Entity(NamedTuple):
     label: str
     text: str
     probability: float | None = None  # that exactly this segment with this label is in the output, by the model
+    depth: int = 0  # how many entities of the output it lies within; only nested models have more than 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -114,22 +115,43 @@ def _write(predictor: Predictor, texts: Iterable[str], chosen: Output, target: I
 
 
 def _write_conll(predictor: Predictor, texts: Iterable[str], target: IO[str]) -> None:
+    from spansieve.data.flattening import flat
     from spansieve.data.tagging import tags_of_segments
 
-    for example in predictor.examples(texts):
+    lost = 0
+    for found in predictor.examples(texts):
+        example, dropped = flat(found)
+        lost += len(dropped)
         tags = tags_of_segments(example.segments, len(example), "BIO")
         target.write("".join(f"{token} {tag}\n" for token, tag in zip(example.tokens, tags)) + "\n")
+    if lost:
+        message = f"{lost:,} entities within others left out, since tags are flat; --as jsonl has them"
+        Console(stderr=True).print(message, highlight=False)
 
 
 def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) -> Text:
-    """The text with each entity in its label's colour, and the label and probability behind it."""
+    """The text with each entity in its label's colour, and the label and probability behind it. An entity that contains
+    others comes before them."""
     colour = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
     shown, reached = Text(), 0
+    around: list[Entity] = []
+
+    def show_up_to(position: int) -> None:
+        nonlocal reached
+        shown.append(text[reached:position], style=f"bold {colour[around[-1].label]}" if around else "")
+        reached = position
+
+    def close_until(start: float) -> None:
+        while around and around[-1].end <= start:
+            show_up_to(around[-1].end)
+            entity = around.pop()
+            sure = "" if entity.probability is None else f" {entity.probability:.2f}"
+            shown.append(f" [{entity.label}{sure}]", style=f"dim {colour[entity.label]}")
+
     for entity in entities:
-        shown.append(text[reached : entity.start])
-        shown.append(entity.text, style=f"bold {colour[entity.label]}")
-        sure = "" if entity.probability is None else f" {entity.probability:.2f}"
-        shown.append(f" [{entity.label}{sure}]", style=f"dim {colour[entity.label]}")
-        reached = entity.end
-    shown.append(text[reached:])
+        close_until(entity.start)
+        show_up_to(entity.start)
+        around.append(entity)
+    close_until(math.inf)
+    show_up_to(len(text))
     return shown

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from spansieve.data.example import Example
+from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.models.found import Found
 from spansieve.segments import Entity
@@ -130,7 +131,7 @@ def entities_of(text: str, tokens: Sequence[Token], found: Found) -> list[Entity
     """Segments of tokens as entities of the text."""
     probabilities: Sequence[float | None] = found.probabilities or [None] * len(found.segments)
     entities = []
-    for segment, probability in zip(found.segments, probabilities):
+    for segment, probability, depth in zip(found.segments, probabilities, depths(found.segments)):
         start, end = tokens[segment.start].start, tokens[segment.end - 1].end
-        entities.append(Entity(start, end, segment.label, text[start:end], probability))
+        entities.append(Entity(start, end, segment.label, text[start:end], probability, depth))
     return entities
