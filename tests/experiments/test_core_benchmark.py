@@ -43,7 +43,7 @@ def test_torch_struct_agrees():
     from spansieve.experiments.peers import torch_struct_potentials
 
     lengths = torch.full((SMALL.num_sentences,), SMALL.num_tokens + 1)
-    theirs = torch_struct.SemiMarkovCRF(torch_struct_potentials(SMALL), lengths=lengths)
+    theirs = torch_struct.SemiMarkovCRF(torch_struct_potentials(SMALL.global_scores, SMALL.transition), lengths=lengths)
     ours = SemiMarkov(SMALL.global_scores, SMALL.transition, SMALL.lengths)
     torch.testing.assert_close(theirs.partition, ours.log_partition)
     torch.testing.assert_close(theirs.max, ours.max_score)

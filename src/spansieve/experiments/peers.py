@@ -5,7 +5,7 @@ They are optional: `pip install spansieve[peers]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 import torch
@@ -57,26 +57,33 @@ def _pytorch_crf(work: Work, most_elements: int) -> list[Contender]:
     return [Contender(task, "pytorch-crf", run, "BIO tags") for task, run in runs.items()]
 
 
-def torch_struct_potentials(work: Work) -> Tensor:
+def torch_struct_potentials(scores: Tensor, transition: Tensor) -> Tensor:
     """(B, L, K + 1, Y, Y): edge[b, n, w, y, y'] is a segment of width w and label y from n on, after a label y'.
 
     The label before the first segment is a free one there; all but one choice of it are made impossible.
     """
-    shape = (work.num_sentences, work.num_tokens, work.max_width + 1, work.num_labels, work.num_labels)
-    edge = torch.full(shape, IMPOSSIBLE, device=work.device)
-    edge[:, :, 1:] = work.global_scores[..., None] + work.transition.T
-    edge[:, 0, 1:, :, 0] = work.global_scores[:, 0]
+    num_sentences, num_tokens, max_width, num_labels = scores.shape
+    shape = (num_sentences, num_tokens, max_width + 1, num_labels, num_labels)
+    edge = torch.full(shape, IMPOSSIBLE, device=scores.device)
+    edge[:, :, 1:] = scores[..., None] + transition.T
+    edge[:, 0, 1:, :, 0] = scores[:, 0]
     edge[:, 0, 1:, :, 1:] = IMPOSSIBLE
     return edge
+
+
+def torch_struct_at_once(shape: Sequence[int], most_elements: int) -> int:
+    """How many sentences of (B, L, K, Y) scores it can take: its max-plus product of (K·Y, K·Y) matrices is held whole,
+    for L / 2 pairs of positions and each sentence."""
+    num_sentences, num_tokens, max_width, num_labels = shape
+    one_sentence = max(1, num_tokens // 2) * (max_width * num_labels) ** 3
+    return max(1, min(num_sentences, most_elements // one_sentence))
 
 
 def _torch_struct(work: Work, most_elements: int) -> list[Contender]:
     from torch_struct import SemiMarkovCRF
 
-    edge = torch_struct_potentials(work)
-    # Its max-plus product of (K·Y, K·Y) matrices is held whole, for L / 2 pairs of positions and each sentence.
-    one_sentence = work.num_tokens // 2 * (work.max_width * work.num_labels) ** 3
-    at_once = max(1, min(work.num_sentences, most_elements // one_sentence))
+    edge = torch_struct_potentials(work.global_scores, work.transition)
+    at_once = torch_struct_at_once(work.global_scores.shape, most_elements)
     lengths = torch.full((work.num_sentences,), work.num_tokens + 1)
 
     def in_batches(ask: Callable[[SemiMarkovCRF], Tensor]) -> Tensor:

@@ -17,10 +17,10 @@ from tests.training import runs
 SENTENCES = ("Ada lives in New York", "Bob Stone was in Rome .", "Chen works", "in Paris")
 
 
-def tagger(head: str) -> Tagger:
+def tagger(head: str, skip: bool = False) -> Tagger:
     """Untrained, with scores that are far apart and a filter that keeps about half."""
     torch.manual_seed(3)
-    made = Tagger.for_data(runs.config(model__head=head, model__max_width=3).model, runs.TRAIN).eval()
+    made = Tagger.for_data(runs.config(model__head=head, model__max_width=3, model__skip=skip).model, runs.TRAIN).eval()
     with torch.no_grad():
         for parameter in made.head.parameters():
             parameter.normal_()
@@ -30,14 +30,14 @@ def tagger(head: str) -> Tagger:
 def best_path(distribution) -> set:
     """By trying every set of candidates: of the maximal ones the best."""
     (candidates,) = distribution.candidates.segments()
-    transition, scores = distribution.transition, distribution.scores[0]
+    transition, scores = distribution.transition, dict(zip(candidates, distribution.scores.tolist()))
 
     def is_disjoint(chosen) -> bool:
         return not any(a.overlaps(b) for a, b in combinations(chosen, 2))
 
     def score(chosen) -> float:
         ordered = sorted(chosen)
-        total = sum(float(scores[s.start, s.width - 1, s.label]) for s in ordered)
+        total = sum(scores[s] for s in ordered)
         return total + sum(float(transition[a.label, b.label]) for a, b in pairwise(ordered))
 
     subsets = [c for size in range(len(candidates) + 1) for c in combinations(candidates, size) if is_disjoint(c)]

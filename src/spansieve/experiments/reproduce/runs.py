@@ -4,7 +4,7 @@ A run's folder is named after its head, its seed and everything that its result 
 there it has, once it is finished,
 
 test.jsonl   what the model finds in the test sentences
-test.json    of which test data, and what became of its gold
+test.json    of which test data, what became of its gold, and on which device all this was
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Outcome:
     fates: Fates | None  # of test gold, where the model is a filtered one
     best_epoch: int
     seconds: float
+    device: str
 
 
 def runs_of(plan: Plan) -> list[Run]:
@@ -73,7 +74,7 @@ def _run(plan: Plan, head: str, seed: int) -> Run:
     config, corpus = plan.config(head, seed), plan.corpus
     about = about_run(config, corpus.train, corpus.dev, processes=1)
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
-    return Run(head, seed, config, plan.runs / plan.stem("runs").removeprefix("runs_") / f"{head}_{seed}_{digest}")
+    return Run(head, seed, config, plan.runs / f"{plan.corpus.name}_{plan.encoder_name}" / f"{head}_{seed}_{digest}")
 
 
 def outcomes(plan: Plan, on_end: Callable[[Outcome], None] = lambda outcome: None) -> list[Outcome]:
@@ -103,7 +104,8 @@ def finish(run: Run, corpus: Corpus, device: str) -> None:
         train(run.config, corpus.train, corpus.dev, run.folder, resume=True, use_cpu=device == "cpu")
     found, fates = predict_with_fates(load_model(run.folder / MODEL, device), corpus.test)
     write_jsonl([replace(e, segments=tuple(s)) for e, s in zip(corpus.test, found)], run.folder / FOUND)
-    test = {"data": fingerprint(corpus.test), "fates": None if fates is None else fates.to_dict()}
+    lost = None if fates is None else fates.to_dict()
+    test = {"data": fingerprint(corpus.test), "fates": lost, "device": device}
     write_durably(run.folder / TEST, json.dumps(test, indent=2) + "\n")
     shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)  # several times the model's size, and of no more use
 
@@ -119,6 +121,7 @@ def read_outcome(run: Run, corpus: Corpus) -> Outcome:
         fates=None if test["fates"] is None else Fates(**test["fates"]),
         best_epoch=results["best_epoch"],
         seconds=results["seconds"],
+        device=test["device"],
     )
 
 

@@ -155,6 +155,7 @@ def _seed_row(outcome: Outcome) -> Row:
         **{name: f"{100 * value:.2f}" for name, value in figures.items()},
         "best epoch": outcome.best_epoch,
         "training, s": f"{outcome.seconds:.0f}",
+        "on": outcome.device,
     }
 
 

@@ -1,0 +1,84 @@
+"""Scoring and decoding apart: what a model computes of a sentence, and what is then made of its scores.
+
+Scoring is the encoder and the head's scores of all spans or tokens. Decoding is all that follows: the checks of the
+scores, the filter where there is one, the best path, and its segments as Python values.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spansieve.crf import Distribution
+from spansieve.models.tagger import Batch, Tagger
+from spansieve.segments import Segment
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A batch and its scores, on the device."""
+
+    tagger: Tagger
+    batch: Batch
+    tokens: Tensor
+    scores: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, tagger: Tagger, sentences: Sequence[Sequence[str]]) -> Scored:
+        batch = tagger.batch(sentences).to(tagger.device)
+        with torch.inference_mode():
+            tokens = tagger._tokens(batch)
+            return cls(tagger, batch, tokens, tagger.head.scores(tokens))
+
+    def score(self) -> tuple[Tensor, ...]:
+        with torch.inference_mode():
+            return self.tagger.head.scores(self.tagger._tokens(self.batch))
+
+    def distribution(self) -> Distribution:
+        """A new one, that nobody has asked anything."""
+        with torch.inference_mode():
+            return self._head.distribution(self.tokens, self.batch.lengths)
+
+    def decode(self) -> list[list[Segment]]:
+        with torch.inference_mode():
+            mode = self._head.distribution(self.tokens, self.batch.lengths).mode
+            return [list(self._head.entities(structure)) for structure in mode]
+
+    @property
+    def _head(self) -> Any:
+        """The head with its scores known."""
+        head = copy.copy(self.tagger.head)
+        head.scores = lambda tokens: self.scores  # type: ignore[method-assign]
+        return head
+
+
+def batches_of(tagger: Tagger, sentences: Sequence[Sequence[str]], batch_size: int) -> list[Scored]:
+    """Sentences of like length together, as a predictor has them."""
+    ordered = sorted(sentences, key=len)
+    return [Scored.of(tagger, ordered[i : i + batch_size]) for i in range(0, len(ordered), batch_size)]
+
+
+def over(runs: Sequence[Callable[[], object]]) -> Callable[[], None]:
+    """One after the other."""
+
+    def run() -> None:
+        for one in runs:
+            one()
+
+    return run
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
