@@ -1,0 +1,174 @@
+"""Why a model says what it says: its other readings of a sentence, and the graph of candidates that it chose from.
+
+In tokens; `analysing` has the readings in characters.
+
+Axes: B sentences, L tokens, K widths, Y labels, N candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from spansieve.crf import FilteredSemiMarkov, NestedSegments
+from spansieve.crf.candidates import Windows
+from spansieve.data.batching import batches_by_length
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.predicting import Found
+from spansieve.models.readings import readings_of
+from spansieve.models.tagger import Tagger
+from spansieve.segments import NamedSegment, Segment
+
+MOST_TOKENS = 2_000  # in a batch, padding included
+MOST_SENTENCES = 64
+LONGEST = 512  # tokens of a sentence that is explained: the k best paths are found token by token
+MOST_EDGES = 4_000  # of a graph that lists them
+
+
+class Candidate(NamedTuple):
+    """A node of the filtered graph."""
+
+    segment: NamedSegment
+    local_score: float  # by which the filter kept it: how far its label stands above null
+    global_score: float  # what it adds to a path's score
+    probability: float  # that it is on the path
+    is_chosen: bool  # it is on the best one
+
+
+class Edge(NamedTuple):
+    """From one candidate to another that may follow it, by their indices; None is the start or the end."""
+
+    source: int | None
+    target: int | None
+    transition: float  # what the edge adds to a path's score
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A nested model chooses a set of candidates and no path: it has no edges."""
+
+    candidates: list[Candidate]  # by (end, start)
+    num_edges: int  # start and end included
+    edges: list[Edge] | None  # None where there are more than MOST_EDGES
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Of one sentence."""
+
+    found: Found
+    readings: list[Found]  # best first, each with the one probability of the whole
+    entropy: float  # in nats
+    graph: Graph | None  # None where it was not asked for, or the model has none
+
+
+def has_graph(tagger: Tagger) -> bool:
+    """True of the models that filter, nested ones included; the others look at every span, or at none."""
+    return isinstance(tagger.head, FilteredHead)
+
+
+def explain(
+    tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int = 1, with_graph: bool = True
+) -> list[Explanation]:
+    """What the model finds in each sentence, its `top_k` best readings, and its graph.
+
+    A sentence may have at most LONGEST tokens.
+    """
+    for sentence in sentences:
+        if len(sentence) > LONGEST:
+            raise ValueError(f"a sentence to explain must have at most {LONGEST} tokens, got one of {len(sentence)}")
+    explained: dict[int, Explanation] = {}
+    was_training = tagger.training
+    tagger.eval()
+    try:
+        with torch.no_grad():  # the k best come by gradients, which inference mode has none of
+            for indices in batches_by_length([len(s) for s in sentences], MOST_TOKENS, MOST_SENTENCES):
+                explained |= zip(indices, _explained(tagger, [sentences[i] for i in indices], top_k, with_graph))
+    finally:
+        tagger.train(was_training)
+    return [explained[i] for i in range(len(sentences))]
+
+
+def _explained(tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int, with_graph: bool) -> list[Explanation]:
+    batch = tagger.batch(sentences).to(tagger.device)
+    tokens = tagger.encoder(batch.features)
+    distribution = tagger.head.distribution(tokens, batch.lengths)
+    segments = tagger.segments(distribution)
+    found = map(Found, map(tagger.named, segments), tagger.head.probabilities(distribution, segments))
+    readings = [
+        [Found(tagger.named(path), [probability]) for path, probability in best]
+        for best in readings_of(tagger.head, distribution, top_k)
+    ]
+    entropy = distribution.entropy().clamp(min=0.0).tolist()
+    graphs: Sequence[Graph | None] = [None] * len(sentences)
+    if with_graph and isinstance(distribution, (FilteredSemiMarkov, NestedSegments)):
+        graphs = _graphs(tagger, distribution, segments, _above_null(tagger, tokens))
+    return list(map(Explanation, found, readings, entropy, graphs))
+
+
+# ---- Graphs ----------------------------------------------------------------------------------------------------------
+
+
+def _above_null(tagger: Tagger, tokens: Tensor) -> Tensor:
+    """(B, L, K, Y): local scores less that of null."""
+    local_scores = tagger.head.scores(tokens)[0]
+    return local_scores - local_scores[..., :1]
+
+
+def _graphs(
+    tagger: Tagger,
+    distribution: FilteredSemiMarkov | NestedSegments,
+    segments: Sequence[Sequence[Segment]],
+    above_null: Tensor,
+) -> list[Graph]:
+    candidates = distribution.candidates
+    place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
+    local_scores = above_null[place].tolist()
+    global_scores = _flat(distribution.scores, place).tolist()
+    marginals = _flat(distribution.marginals, place).clamp(0.0, 1.0).tolist()
+    bounds = candidates.offsets.tolist()
+    skip, transition = getattr(distribution, "skip", False), distribution.transition.tolist()
+    windows = candidates.windows(skip) if isinstance(distribution, FilteredSemiMarkov) else None
+    graphs = []
+    for b, nodes in enumerate(candidates.segments()):
+        low, chosen = bounds[b], set(segments[b])
+        found = [
+            Candidate(named, local_scores[low + i], global_scores[low + i], marginals[low + i], node in chosen)
+            for i, (node, named) in enumerate(zip(nodes, tagger.named(nodes)))
+        ]
+        if windows is None:
+            graphs.append(Graph(found, 0, []))
+            continue
+        num_edges = _count(windows, range(low, bounds[b + 1]), b, skip)
+        is_listed = num_edges <= MOST_EDGES
+        edges = _edges(windows, nodes, low, b, skip, transition) if is_listed else None
+        graphs.append(Graph(found, num_edges, edges))
+    return graphs
+
+
+def _flat(values: Tensor, place: tuple[Tensor, ...]) -> Tensor:
+    """One value per candidate, (N,), of values that are so already or dense."""
+    return values if values.ndim == 1 else values[place]
+
+
+def _count(windows: Windows, nodes: range, b: int, skip: bool) -> int:
+    degrees = [windows.last[c] - windows.first[c] for c in nodes] + [windows.end_last[b] - windows.end_first[b]]
+    return sum(degree + (skip or not degree) for degree in degrees)
+
+
+def _edges(
+    windows: Windows, nodes: Sequence[Segment], low: int, b: int, skip: bool, transition: list[list[float]]
+) -> list[Edge]:
+    """Of sentence b, whose first candidate is `low`."""
+    edges: list[Edge] = []
+    for target, node in enumerate(nodes):
+        before = range(windows.first[low + target] - low, windows.last[low + target] - low)
+        edges += [Edge(None, target, 0.0)] if skip or not before else []
+        edges += [Edge(source, target, transition[nodes[source].label][node.label]) for source in before]
+    before = range(windows.end_first[b] - low, windows.end_last[b] - low)
+    edges += [Edge(None, None, 0.0)] if skip or not before else []
+    return edges + [Edge(source, None, 0.0) for source in before]

@@ -1,0 +1,88 @@
+// What an entity might have been instead: the candidates that share a token with it, and the readings without it.
+
+import { byId, element, hueOf, shown } from "./elements.js";
+import { meter } from "./reading.js";
+
+const MARGIN = 8;
+
+export function openCard(entity, sentence, text, labels, anchor) {
+  const card = byId("card");
+  card.replaceChildren(...contents(entity, sentence, text, labels));
+  card.addEventListener(
+    "toggle",
+    (event) => {
+      anchor.setAttribute("aria-expanded", String(event.newState === "open"));
+      if (event.newState === "closed" && card.contains(document.activeElement)) anchor.focus();
+    },
+    { once: false, signal: renewed() },
+  );
+  card.hidePopover();
+  card.showPopover();
+  place(card, anchor.getClientRects()[0]);
+  anchor.setAttribute("aria-expanded", "true");
+  card.focus({ preventScroll: true });
+}
+
+let listening = new AbortController();
+function renewed() {
+  listening.abort();
+  listening = new AbortController();
+  return listening.signal;
+}
+
+function contents(entity, sentence, text, labels) {
+  const own = choice(entity.text, entity.label, entity.probability, labels);
+  const parts = [element("ul", { class: "choices own" }, own)];
+  const rivals = (sentence?.graph?.candidates ?? []).filter((one) => overlaps(one, entity) && !isSame(one, entity));
+  if (rivals.length) {
+    rivals.sort((a, b) => b.probability - a.probability);
+    const items = rivals.slice(0, 8).map((one) =>
+      choice(text.slice(one.start, one.end), one.label, one.probability, labels),
+    );
+    parts.push(element("h4", {}, "Candidates in its place"), element("ul", { class: "choices" }, ...items));
+  }
+  const others = (sentence?.alternatives ?? []).filter((one) => !one.entities.some((e) => isSame(e, entity)));
+  if (others.length) {
+    const items = others.slice(0, 5).map((one) => reading(one, entity, labels));
+    parts.push(element("h4", {}, "Readings of the sentence without it"), element("ul", { class: "choices" }, ...items));
+  }
+  if (!rivals.length && !others.length) parts.push(element("p", { class: "quiet" }, reason(sentence)));
+  return parts;
+}
+
+function reason(sentence) {
+  if (!sentence) return "Alternatives were not asked for: the text is long.";
+  if (sentence.note && !sentence.alternatives) return `No alternatives: ${sentence.note}.`;
+  if (sentence.graph) return "The filter kept nothing else here: every reading of the sentence has it.";
+  return "None of the best readings of the sentence is without it.";
+}
+
+function reading(one, entity, labels) {
+  const here = one.entities.filter((e) => overlaps(e, entity));
+  const what = here.length ? here.map((e) => e.text).join(" · ") : "nothing here";
+  const kind = [...new Set(here.map((e) => e.label))].join(" · ");
+  return choice(what, kind, one.probability, labels);
+}
+
+function choice(what, label, probability, labels) {
+  const hue = labels.includes(label) ? { class: "label", "--hue": hueOf(labels, label) } : {};
+  return element(
+    "li",
+    hue,
+    element("span", { class: "what", dir: "auto" }, what),
+    element("span", { class: "kind" }, label),
+    meter(probability),
+    element("span", { class: "share" }, shown(probability)),
+  );
+}
+
+const overlaps = (one, other) => one.start < other.end && other.start < one.end;
+const isSame = (one, other) => one.start === other.start && one.end === other.end && one.label === other.label;
+
+function place(card, box) {
+  const { offsetWidth: width, offsetHeight: height } = card;
+  const left = Math.min(Math.max(MARGIN, box.left), innerWidth - width - MARGIN);
+  const isBelow = box.bottom + MARGIN + height <= innerHeight || box.top < height + MARGIN;
+  card.style.left = `${left}px`;
+  card.style.top = `${isBelow ? box.bottom + MARGIN : box.top - height - MARGIN}px`;
+}

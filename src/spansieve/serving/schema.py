@@ -1,0 +1,173 @@
+"""What goes over the wire, as OpenAPI shows it. All positions are characters (code points) of the text, half-open."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can spell them, UTF-8 cannot
+EXAMPLE = "Ada Lovelace met Charles Babbage in London."
+
+
+def _whole(value: Any) -> Any:
+    """3.0 is an integer to JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class Sent(BaseModel):
+    """What clients send: a misspelt option is refused and not overlooked."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class PredictRequest(Sent):
+    """Texts, and what is wanted of them."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"texts": [EXAMPLE]}]})
+
+    texts: list[str] = Field(description="The texts to read; each is split into sentences and tokens by the service.")
+    probabilities: bool = Field(True, description="Give each entity its probability.")
+    alternatives: Annotated[int, BeforeValidator(_whole)] = Field(
+        0, ge=0, description="How many of the best segmentations of each sentence to give, the best included; 0: none."
+    )
+    graph: bool = Field(
+        False, description="Give the filtered graph of each sentence: its candidates, their scores, and the edges."
+    )
+
+    @field_validator("texts")
+    @classmethod
+    def _is_unicode(cls, texts: list[str]) -> list[str]:
+        for i, text in enumerate(texts):
+            if half := _SURROGATE.search(text):
+                raise ValueError(f"texts[{i}] must be Unicode, got half a surrogate pair at {half.start()}")
+        return texts
+
+
+class Given(BaseModel):
+    """What the service answers: exactly these fields."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
+
+
+class Entity(Given):
+    """`text` is what stands at `[start, end)`, in code points, of the text that was sent."""
+
+    start: int = Field(ge=0)
+    end: int = Field(ge=1)
+    label: str
+    text: str = Field(min_length=1)
+    probability: float | None = Field(
+        ge=0,
+        le=1,
+        description="Of exactly this span with this label being in the output, by the model (of a filtered one, given "
+        "its candidates); null where it was not asked for.",
+    )
+    depth: int = Field(0, ge=0, description="How many entities it lies within; above 0 only with nested models.")
+
+
+class Alternative(Given):
+    """A segmentation of a sentence."""
+
+    probability: float = Field(ge=0, le=1, description="Of the segmentation as a whole.")
+    entities: list[Entity] = Field(description="Without probabilities of their own.")
+
+
+class Candidate(Given):
+    """A node of the filtered graph: a span that the filter kept, with its label."""
+
+    start: int = Field(ge=0, description="In characters of the text.")
+    end: int = Field(ge=1)
+    first_token: int = Field(ge=0, description="The index, among the tokens of the sentence, of its first token.")
+    last_token: int = Field(ge=0, description="That of its last token.")
+    label: str
+    local_score: float = Field(description="By which the filter kept it: how far its label stands above null.")
+    global_score: float = Field(description="What it adds to the score of a path.")
+    probability: float = Field(ge=0, le=1, description="That it is on the path.")
+    best: bool = Field(description="It is on the best path.")
+
+
+class Edge(Given):
+    """One candidate may follow another; null is the start of the sentence, or its end."""
+
+    source: int | None = Field(description="Index among the candidates; null: the start.")
+    target: int | None = Field(description="Index among the candidates; null: the end.")
+    transition: float = Field(description="What the edge adds to the score of a path.")
+
+
+class Graph(Given):
+    candidates: list[Candidate]
+    num_edges: int = Field(ge=0, description="Start and end included; none where a nested model chooses a set.")
+    edges: list[Edge] | None = Field(description="null where there are too many to list.")
+
+
+class Sentence(Given):
+    start: int = Field(ge=0)
+    end: int = Field(ge=1)
+    tokens: list[tuple[int, int]] = Field(description="`[start, end)` of each token, in characters of the text.")
+    entropy: float | None = Field(ge=0, description="In nats, of all segmentations: how unsure the model is.")
+    alternatives: list[Alternative] | None = Field(description="Best first; null where not asked for, or see `note`.")
+    graph: Graph | None = Field(description="null where not asked for, or see `note`.")
+    note: str | None = Field(description="Why something that was asked for is missing.")
+
+
+class Result(Given):
+    """Of one text."""
+
+    entities: list[Entity] = Field(description="In order; no two overlap, but of a nested model one may hold another.")
+    sentences: list[Sentence] | None = Field(description="Where alternatives or a graph were asked for.")
+
+
+class PredictResponse(Given):
+    results: list[Result] = Field(description="One per text, in the order of the request.")
+
+
+class ModelLimits(Given):
+    """More is refused."""
+
+    body_bytes: int
+    texts: int
+    text_characters: int
+    explained_characters: int = Field(description="Of all texts together, with alternatives or graphs.")
+    alternatives: int
+    seconds: float
+
+
+class ModelInfo(Given):
+    name: str
+    head: str = Field(description="Which of the models it is.")
+    labels: list[str]
+    has_graph: bool = Field(description="It filters candidates, so that there is a graph to give.")
+    version: str = Field(description="Of spansieve.")
+    limits: ModelLimits
+
+
+class Health(Given):
+    status: Literal["ok", "ready"]
+
+
+Code = Literal[
+    "malformed",
+    "unauthorized",
+    "not_found",
+    "method_not_allowed",
+    "body_too_slow",
+    "body_too_large",
+    "text_too_long",
+    "texts_too_long",
+    "invalid",
+    "queue_full",
+    "model_failed",
+    "internal",
+    "not_ready",
+    "shutting_down",
+    "too_slow",
+]
+
+
+class Problem(Given):
+    """Why a request was not answered."""
+
+    code: Code = Field(description="For programs.")
+    reason: str = Field(description="For people.")

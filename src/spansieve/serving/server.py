@@ -1,0 +1,111 @@
+"""A model served until someone ends it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+import torch
+import uvicorn
+
+from spansieve.prediction.explaining import has_graph
+from spansieve.prediction.predictor import Predictor, load
+from spansieve.serving.answering import Answerer
+from spansieve.serving.app import create_app, model_info
+from spansieve.serving.batching import Batcher, Task
+from spansieve.serving.limits import Limits
+from spansieve.serving.metrics import Metrics
+from spansieve.serving.schema import ModelInfo, Result
+
+
+class Service:
+    """A model, its queue and its application. `load_model` is called in the thread that owns the model."""
+
+    def __init__(
+        self,
+        load_model: Callable[[], Predictor],
+        name: str,
+        limits: Limits | None = None,
+        token: str | None = None,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
+        self.name, self.limits = name, limits or Limits()
+        self.metrics = Metrics()
+        self.failure: BaseException | None = None
+        self.server: Server | None = None
+        self._load_model, self._on_ready = load_model, on_ready
+        self._info: ModelInfo | None = None
+        self.batcher: Batcher[Result] = Batcher(self._prepare, self.limits, self.metrics, self._failed)
+        self.app = create_app(self.batcher, self._model_info, self.limits, token)
+
+    def _prepare(self) -> Callable[[Sequence[Task]], list[Result]]:
+        predictor = self._load_model()
+        answerer = Answerer(predictor, self.metrics)
+        answerer.warm_up()
+        head = predictor.tagger.config.head
+        self._info = model_info(self.name, head, predictor.labels, has_graph(predictor.tagger), self.limits)
+        if self._on_ready is not None:
+            self._on_ready()
+        return answerer
+
+    def _model_info(self) -> ModelInfo:
+        assert self._info is not None
+        return self._info
+
+    def _failed(self, error: BaseException) -> None:
+        self.failure = error
+        if self.server is not None:
+            self.server.should_exit = True
+
+    def run(self, listener: socket.socket) -> None:
+        """Until SIGTERM or Ctrl-C; what was accepted by then is finished. Raises what made loading fail."""
+        config = uvicorn.Config(
+            self.app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=int(self.limits.seconds) + 5,
+        )
+        self.server = Server(config, self.batcher)
+        self.server.run(sockets=[listener])
+        if self.failure is not None:
+            raise self.failure
+
+
+class Server(uvicorn.Server):
+    """Ends in good order, with exit code 0; a second Ctrl-C ends it at once."""
+
+    def __init__(self, config: uvicorn.Config, batcher: Batcher[Result]) -> None:
+        super().__init__(config)
+        self.batcher = batcher
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+        self.batcher.refuse_new()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Port 0: any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=512)
+
+
+def serve(
+    model: Path,
+    listener: socket.socket,
+    device: str = "cpu",
+    limits: Limits | None = None,
+    token: str | None = None,
+    threads: int | None = None,
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    def load_model() -> Predictor:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        return load(model, device)
+
+    Service(load_model, model.resolve().name, limits, token, on_ready).run(listener)

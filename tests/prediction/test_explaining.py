@@ -1,0 +1,95 @@
+"""The graph of a sentence, against all of its paths, walked one by one along the edges."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from spansieve.config import BuiltinConfig, ModelConfig
+from spansieve.data.example import Example
+from spansieve.models.predicting import predict_segments
+from spansieve.models.tagger import HEADS, Tagger
+from spansieve.prediction.explaining import LONGEST, Graph, explain, has_graph
+
+EXAMPLES = [Example.of("a b c d e f", [(0, 2, "X"), (3, 4, "Y")]), Example.of("b c d", [(0, 3, "Y")])]
+SENTENCES = [["a", "b", "c", "d", "e"], ["c"], [], ["b", "a", "d", "c", "f", "e", "a"]]
+
+
+def random_tagger(head: str, skip: bool = False) -> Tagger:
+    """Its weights are large enough to keep many candidates and to prefer some."""
+    torch.manual_seed(3)
+    builtin = BuiltinConfig(rows=50, feature_size=8, size=8, context="conv")
+    tagger = Tagger.for_data(ModelConfig(head=head, hidden_size=8, skip=skip, builtin=builtin), EXAMPLES)
+    for parameter in tagger.head.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return tagger
+
+
+def walks(graph: Graph) -> dict[tuple[int, ...], float]:
+    """The score of every path from the start to the end."""
+    assert graph.edges is not None
+    found: dict[tuple[int, ...], float] = {}
+
+    def walk(path: tuple[int, ...], score: float) -> None:
+        here = path[-1] if path else None
+        for source, target, transition in graph.edges:
+            if source != here:
+                continue
+            if target is None:
+                found[path] = score + transition
+            else:
+                walk((*path, target), score + transition + graph.candidates[target].global_score)
+
+    walk((), 0.0)
+    return found
+
+
+@pytest.mark.parametrize(("head", "skip"), [("fsemicrf", False), ("fsemicrf", True), ("filter-only", False)])
+def test_the_graph_is_the_distribution(head, skip):
+    explained = explain(random_tagger(head, skip), SENTENCES, top_k=3)
+    assert max(len(one.graph.candidates) for one in explained) > 5
+    for one in explained:
+        graph, found = one.graph, walks(one.graph)
+        total = math.log(sum(math.exp(score) for score in found.values()))
+        probability = {path: math.exp(score - total) for path, score in found.items()}
+        best = sorted(probability, key=lambda path: -probability[path])
+        chosen = tuple(i for i, candidate in enumerate(graph.candidates) if candidate.is_chosen)
+        assert chosen == best[0]
+        for i, candidate in enumerate(graph.candidates):
+            share = sum(p for path, p in probability.items() if i in path)
+            assert candidate.probability == pytest.approx(share, abs=1e-5)
+            assert candidate.local_score > 0  # or the filter would not have kept it
+        assert one.found.segments == [graph.candidates[i].segment for i in best[0]]
+        for reading, path in zip(one.readings, best):
+            assert reading.probabilities == pytest.approx([probability[path]], abs=1e-5)
+        assert len(one.readings) == min(3, len(found))
+        entropy = -sum(p * math.log(p) for p in probability.values() if p)
+        assert one.entropy == pytest.approx(entropy, abs=1e-4)
+        assert graph.num_edges == len(graph.edges)
+
+
+@pytest.mark.parametrize("head", sorted(HEADS))
+def test_what_is_found_is_what_is_predicted(head):
+    tagger = random_tagger(head)
+    explained = explain(tagger, SENTENCES, top_k=2)
+    for one, expected in zip(explained, predict_segments(tagger, SENTENCES, with_probabilities=True), strict=True):
+        assert one.found.segments == expected.segments
+        assert one.found.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+        assert (one.graph is not None) == has_graph(tagger)
+        if one.graph is not None:
+            chosen = {candidate.segment for candidate in one.graph.candidates if candidate.is_chosen}
+            assert chosen == set(expected.segments)
+
+
+def test_a_sentence_that_is_too_long_is_refused():
+    with pytest.raises(ValueError, match=f"at most {LONGEST} tokens, got one of {LONGEST + 1}"):
+        explain(random_tagger("crf"), [["a"] * (LONGEST + 1)])
+
+
+def test_many_edges_are_counted_and_not_listed(monkeypatch):
+    monkeypatch.setattr("spansieve.prediction.explaining.MOST_EDGES", 3)
+    (whole,) = explain(random_tagger("fsemicrf"), SENTENCES[:1])
+    assert whole.graph.edges is None
+    assert whole.graph.num_edges > 3

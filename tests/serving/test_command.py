@@ -1,0 +1,97 @@
+"""`spansieve serve` as it is started and ended: a process of its own, a signal, an exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from spansieve.models.storage import save_model
+from tests.cli.terminal import Terminal
+from tests.serving.running import until
+
+
+@pytest.fixture(scope="module")
+def folder(predictor, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stored") / "model"
+    save_model(predictor.tagger, folder)
+    return folder
+
+
+@pytest.fixture
+def terminal(monkeypatch, capsys):
+    return Terminal(monkeypatch, capsys)
+
+
+@contextmanager
+def started(folder, *options, **environment):
+    command = [sys.executable, "-m", "spansieve", "serve", str(folder), "--port", "0", "--threads", "1", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def address(process) -> str:
+    line = process.stderr.readline()
+    found = re.search(r"serving model at (http://127\.0\.0\.1:\d+)", line)
+    assert found, line
+    return found.group(1)
+
+
+def test_it_serves_and_ends_when_told_with_all_it_accepted_answered(folder):
+    with started(folder, SPANSIEVE_TOKEN="geheim") as process:
+        url = address(process)  # it is told when the model is ready
+        assert httpx.get(f"{url}/readyz").status_code == 200
+        assert httpx.post(f"{url}/predict", json={"texts": []}).status_code == 401
+        text = "Ada Lovelace lives in New York . " * 3_000
+        answers: list[httpx.Response] = []
+
+        def ask():
+            headers = {"Authorization": "Bearer geheim"}
+            answers.append(httpx.post(f"{url}/predict", json={"texts": [text]}, headers=headers, timeout=60))
+
+        clients = [threading.Thread(target=ask) for _ in range(3)]
+        for client in clients:
+            client.start()
+        head = {"Authorization": "Bearer geheim"}
+        until(lambda: "spansieve_queue_length 2.0" in httpx.get(f"{url}/metrics", headers=head).text)
+        process.send_signal(signal.SIGTERM)
+        for client in clients:
+            client.join(60)
+        assert [answer.status_code for answer in answers] == [200] * 3
+        assert all(len(answer.json()["results"][0]["entities"]) == 6_000 for answer in answers)
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+
+
+def test_a_model_that_cannot_be_loaded_ends_it(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with started(tmp_path) as process:
+        assert process.wait(60) == 1
+        told = process.stderr.read()
+    assert told.startswith("error: ")
+    assert told.count("\n") == 1
+
+
+def test_what_it_refuses_to_start_with(terminal, folder, tmp_path, monkeypatch):
+    assert "no folder" in terminal.refused("serve", tmp_path / "none")
+    (tmp_path / "token").write_text("  \n")
+    assert "must be one word, got none" in terminal.refused("serve", folder, "--token-file", tmp_path / "token")
+    monkeypatch.setenv("SPANSIEVE_TOKEN", "two words")
+    assert "SPANSIEVE_TOKEN must be one word, got more" in terminal.refused("serve", folder)
+
+
+def test_a_port_that_is_taken_is_told(terminal, folder, server):
+    port = server.address.rpartition(":")[2]
+    assert "in use" in terminal.refused("serve", folder, "--port", port)
