@@ -24,6 +24,20 @@ def test_scores_on_the_terminal_and_as_json(terminal, model, corpus):
     assert told["calibration"]
 
 
+def test_how_far_probabilities_can_be_trusted(terminal, model, corpus):
+    picture = corpus / "reliability.png"
+    answer = terminal("evaluate", model, corpus / "dev.conll", "--calibration", picture, "--precision", "0.5")
+    assert answer.code == 0, answer.err
+    told = " ".join(answer.out.split())
+    assert "for a precision of 50.00 % on this data, keep what has a probability of at least" in told
+    assert "so many are right" in told
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert max(map(len, answer.out.replace(f"drawn to {picture}", "").splitlines())) <= 80
+    refused = terminal("evaluate", model, corpus / "dev.conll", "--precision", "95")
+    assert refused.code == 2
+    assert "precision must lie in (0, 1], got 95" in refused.err
+
+
 def test_labels_that_the_model_does_not_know(terminal, model, corpus):
     (corpus / "new.conll").write_text("ACME B-[ORG]\nand O\nAda B-PER\n\n")
     answer = terminal("evaluate", model, corpus / "new.conll")

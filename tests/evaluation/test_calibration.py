@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spansieve.evaluation import calibrate, outcomes
+from spansieve.evaluation import calibrate, outcomes, threshold_for
+from spansieve.evaluation.reliability import draw_reliability
 
 PREDICTIONS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40)
 
@@ -91,3 +92,44 @@ def test_what_is_refused(arguments, message):
 def test_one_probability_per_prediction():
     with pytest.raises(ValueError, match=r"one number per predicted segment of each sentence"):
         outcomes([[]], [[(0, 1, "A")]], [[]])
+
+
+# ---- Thresholds ------------------------------------------------------------------------------------------------------
+
+
+@given(PREDICTIONS, st.floats(0.01, 1), st.integers(0, 5))
+def test_a_threshold_is_the_best_of_all_that_will_do(predictions, precision, missed):
+    probability, is_correct = [p for p, _ in predictions], [c for _, c in predictions]
+    num_gold = sum(is_correct) + missed
+    found = threshold_for(precision, probability, is_correct, num_gold)
+    fit = {}
+    for limit in set(probability):
+        believed = [c for p, c in predictions if p >= limit]
+        if sum(believed) >= precision * len(believed) - 1e-9:
+            fit[limit] = believed
+    if found is None:
+        assert not any(sum(believed) / len(believed) >= precision for believed in fit.values())
+        return
+    believed = fit[found.probability]
+    assert found.count == len(believed) == max(len(other) for other in fit.values())
+    assert found.precision == sum(believed) / len(believed) >= precision
+    assert found.recall == sum(believed) / num_gold
+
+
+def test_equals_are_believed_together():
+    assert threshold_for(1.0, [0.9, 0.5, 0.5], [True, True, False], 2).probability == 0.9
+    assert threshold_for(1.0, [0.5, 0.5], [True, False], 1) is None
+    assert threshold_for(0.5, [], [], 3) is None
+
+
+def test_what_no_threshold_is_found_for():
+    with pytest.raises(ValueError, match=r"precision must lie in \(0, 1\], got 1.5"):
+        threshold_for(1.5, [0.5], [True], 1)
+    with pytest.raises(ValueError, match="num_gold must be at least the 1 that are right, got 0"):
+        threshold_for(0.5, [0.5], [True], 0)
+
+
+def test_a_diagram_is_drawn(tmp_path):
+    for name, given_ in (("some", ([0.95, 0.9, 0.55, 0.3], [True, True, False, False])), ("none", ([], []))):
+        draw_reliability(calibrate(*given_), tmp_path / name, title=name)
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

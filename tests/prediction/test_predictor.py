@@ -162,4 +162,7 @@ def test_assessing(predictor):
     found = assess(predictor, examples)
     assert found.unknown_labels == ("GPE",)
     assert found.scores.micro.recall == pytest.approx(6 / 7)
-    assert set(found.to_dict()) == {"scores", "intervals", "calibration", "unknown_labels"}
+    assert set(found.to_dict()) == {"scores", "intervals", "calibration", "threshold", "unknown_labels"}
+    assert found.threshold is None
+    threshold = assess(predictor, examples, precision=0.9).threshold
+    assert (threshold.precision, threshold.recall) == (1, pytest.approx(6 / 7))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+if TYPE_CHECKING:
+    from spansieve.evaluation.calibration import Threshold
 
 
 def evaluate(
@@ -16,6 +20,12 @@ def evaluate(
     data: Annotated[Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)],
     format: Annotated[str | None, typer.Option(help="the format of the data, where it cannot be told")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="where to write the figures")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="where to draw how far the probabilities can be trusted")
+    ] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="a precision that you need, such as 0.95: tells from which probability on")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
 ) -> None:
@@ -24,28 +34,48 @@ def evaluate(
     Precision, recall and F1 by exact match, per label, by width and by length, with bootstrap intervals, and how far
     its probabilities can be trusted.
 
-    Example: spansieve evaluate runs/demo/model test.conll --json scores.json
+    Example: spansieve evaluate runs/demo/model test.conll --calibration reliability.png --precision 0.99
     """
     from spansieve.cli.reading import read_with_notes
-    from spansieve.cli.tables import counts_table, percent, score_table
+    from spansieve.cli.tables import counts_table, percent, reliability_table, score_table
+    from spansieve.evaluation.reliability import draw_reliability
     from spansieve.prediction.assessing import assess
     from spansieve.prediction.predictor import load
 
+    if precision is not None and not 0 < precision <= 1:
+        raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")
     console = Console()
     predictor = load(model, device)
-    assessment = assess(predictor, read_with_notes(data, format, console), seed)
-    scores, calibration = assessment.scores, assessment.calibration
+    assessment = assess(predictor, read_with_notes(data, format, console), seed, precision)
+    scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
     by_width = {str(width): counts for width, counts in scores.by_width.items()}
     console.print(counts_table(by_width, "by width of the segment", "tokens"))
     console.print(counts_table(dict(scores.by_length), "by length of the sentence", "tokens"))
     console.print(
-        f"probabilities: calibration error {percent(calibration.expected_error)} %, "
-        f"Brier score {calibration.brier:.4f} ({calibration.count:,} entities)",
+        f"probabilities: calibration error {percent(trust.expected_error)} %, "
+        f"Brier score {trust.brier:.4f} ({trust.count:,} entities)",
         highlight=False,
     )
+    if precision is not None:
+        console.print(_told(precision, assessment.threshold), highlight=False)
+    if calibration is not None:
+        console.print(reliability_table(trust))
+        draw_reliability(trust, calibration, title=data.name)
+        console.print(f"drawn to {escape(str(calibration))}", highlight=False, soft_wrap=True)
     if assessment.unknown_labels:
         names = escape(", ".join(assessment.unknown_labels))
         console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
     if json_file is not None:
         json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _told(precision: float, threshold: Threshold | None) -> str:
+    from spansieve.cli.tables import percent
+
+    wanted = f"for a precision of {percent(precision)} % on this data"
+    if threshold is None:
+        return f"{wanted} no probability is high enough"
+    limit = math.floor(1e6 * threshold.probability) / 1e6  # not above it, by rounding
+    reached = f"precision {percent(threshold.precision)} %, recall {percent(threshold.recall)} %"
+    return f"{wanted}, keep what has a probability of at least {limit}: {reached}, {threshold.count:,} entities"

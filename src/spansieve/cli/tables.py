@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
+from spansieve.evaluation.calibration import Calibration
 from spansieve.evaluation.intervals import Interval, Intervals
 from spansieve.evaluation.scores import Counts, Scores
 
@@ -39,6 +40,17 @@ def counts_table(parts: dict[str, Counts], title: str, name: str) -> Table:
     for part, counts in parts.items():
         figures = map(percent, (counts.precision, counts.recall, counts.f1))
         table.add_row(part, *figures, f"{counts.gold:,}", f"{counts.predicted:,}")
+    return table
+
+
+def reliability_table(calibration: Calibration) -> Table:
+    table = Table(title="of entities with this probability, so many are right", title_justify="left")
+    for column in ("probability", "mean", "right", "entities"):
+        table.add_column(column, justify="right")
+    for bin in calibration.bins:
+        if bin.count:
+            between = f"{bin.low:.1f} … {bin.high:.1f}"
+            table.add_row(between, percent(bin.probability), percent(bin.accuracy), f"{bin.count:,}")
     return table
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Calibration as Calibration
+    from spansieve.evaluation.calibration import Threshold as Threshold
     from spansieve.evaluation.calibration import calibrate as calibrate
     from spansieve.evaluation.calibration import outcomes as outcomes
+    from spansieve.evaluation.calibration import threshold_for as threshold_for
     from spansieve.evaluation.intervals import Interval as Interval
     from spansieve.evaluation.intervals import Intervals as Intervals
     from spansieve.evaluation.intervals import bootstrap as bootstrap
@@ -27,11 +29,13 @@ _HOMES = {
     "Interval": "intervals",
     "Intervals": "intervals",
     "Scores": "scores",
+    "Threshold": "calibration",
     "bootstrap": "intervals",
     "calibrate": "calibration",
     "compare": "significance",
     "evaluate": "scores",
     "outcomes": "calibration",
+    "threshold_for": "calibration",
 }
 __all__ = sorted(_HOMES)
 

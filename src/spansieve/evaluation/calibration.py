@@ -72,6 +72,45 @@ def calibrate(probabilities: ArrayLike, is_correct: ArrayLike, bins: int = 10) -
     )
 
 
+@dataclass(frozen=True)
+class Threshold:
+    """Only what has at least this probability is believed."""
+
+    probability: float
+    precision: float  # of what is believed
+    recall: float  # of gold
+    count: int  # what is believed
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def threshold_for(precision: float, probabilities: ArrayLike, is_correct: ArrayLike, num_gold: int) -> Threshold | None:
+    """The lowest probability above which predictions have this precision here, so that recall is the highest; None
+    where no probability will do. On other data of the kind the precision will be near to it, not above it.
+
+    >>> threshold_for(0.75, [0.9, 0.8, 0.7, 0.6, 0.5], [True, True, False, True, False], num_gold=4)
+    Threshold(probability=0.6, precision=0.75, recall=0.75, count=4)
+    """
+    if not 0 < precision <= 1:
+        raise ValueError(f"precision must lie in (0, 1], got {precision}")
+    probability = np.asarray(probabilities, np.float64)
+    right = np.asarray(is_correct, bool)
+    _check(probability, right.astype(np.float64), 1)
+    if num_gold < right.sum():
+        raise ValueError(f"num_gold must be at least the {right.sum()} that are right, got {num_gold}")
+    order = np.argsort(-probability, kind="stable")
+    probability, right = probability[order], right[order].cumsum()
+    # Equals are believed together: only the last of them ends what is.
+    ends = np.flatnonzero(np.append(probability[1:] != probability[:-1], True)[: len(probability)])
+    reached = right[ends] / (ends + 1)
+    good = ends[reached >= precision]
+    if not good.size:
+        return None
+    last = int(good[-1])
+    return Threshold(float(probability[last]), float(right[last] / (last + 1)), float(right[last] / num_gold), last + 1)
+
+
 def outcomes(
     gold: Sequence[Segments], predicted: Sequence[Segments], probabilities: Sequence[Sequence[float]]
 ) -> tuple[np.ndarray, np.ndarray]:
