@@ -8,6 +8,7 @@ A recursion takes scores (W, …) and the transition of each sentence (W, B, Y, 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,7 @@ class _Spans:
 
     def __init__(self, semiring: Semiring, scores: Tensor, transition: Tensor, labels: Sequence[int]) -> None:
         self.semiring, self.scores, self.transition, self.labels = semiring, scores, transition, labels
-        self.on_span: dict[tuple[int, int], list[int]] = {}  # the candidates on each span that was met
+        self.ending: defaultdict[int, dict[int, list[int]]] = defaultdict(dict)  # the candidates by end and start
         self.value: dict[int, Tensor] = {}  # (W,) each
 
     def start_at(self, i: int, nodes: Sequence[int], end: Sequence[int]) -> None:
@@ -122,7 +123,7 @@ class _Spans:
             for c in on_span:
                 self.value[c] = self._plus(terms[self.labels[c]]) + self.scores[:, c]
             if on_span:
-                self.on_span[i, j] = on_span
+                self.ending[j][i] = on_span
             for p in parents:
                 first, *others = terms[p]
                 own = [self._into(p, i, j)] if on_span else []
@@ -136,11 +137,11 @@ class _Spans:
 
     def _children(self, inside: dict[int, Tensor], p: int, i: int, j: int) -> list[Tensor]:
         """The terms of within[p, i, j]: nothing ends at j, or what does starts at m, in the order of m."""
-        starts = sorted(m for m, e in self.on_span if e == j and m > i)
+        starts = sorted(m for m in self.ending[j] if m > i)
         return [inside[j - 1], *(self.semiring.times(inside[m], self._into(p, m, j)) for m in starts)]
 
     def _into(self, p: int, m: int, j: int) -> Tensor:
-        return self._plus([self.value[c] + self.transition[:, p, self.labels[c]] for c in self.on_span[m, j]])
+        return self._plus([self.value[c] + self.transition[:, p, self.labels[c]] for c in self.ending[j][m]])
 
     def _plus(self, values: list[Tensor]) -> Tensor:
-        return self.semiring.plus(torch.stack(values, dim=-1), dim=-1)
+        return values[0] if len(values) == 1 else self.semiring.plus(torch.stack(values, dim=-1), dim=-1)
