@@ -21,7 +21,7 @@ def nested_sums(candidates: Candidates, scores: Tensor, transition: Tensor, with
 
 
 def nested_best(candidates: Candidates, scores: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
-    """The best score (B,) and whether the best set takes each candidate (N,), which stays on the host."""
+    """The best score (B,) and whether the best set takes each candidate (N,)."""
     arrays = _on_host(candidates, scores, transition)
     max_score, is_chosen = cpu.nested_best(*arrays, threads=torch.get_num_threads())
     return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)

@@ -1,0 +1,43 @@
+"""Nested entities: a local classifier filters the spans, and a distribution over laminar sets picks the best one."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from spansieve.crf import Distribution, NestedSegments
+from spansieve.models.filter_only import FilterOnly
+from spansieve.models.fsemicrf import FSemiCRF
+from spansieve.models.head import HeadGold, filtering_loss
+
+
+class Nested(FSemiCRF):
+    """The scores of FSemiCRF; its transition goes from a container to what it contains, row 0 being the sentence.
+
+    Every laminar set counts, so gold is always possible and no candidate is dropped in training.
+    """
+
+    takes_nested = True
+
+    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        local_scores, global_scores = self.scores(tokens)
+        sets = NestedSegments.from_scores(
+            self._softened(local_scores), global_scores, self.transition, lengths, gold.structures
+        )
+        return {
+            "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
+            "segmentation": -sets.log_prob(gold.structures),
+        }
+
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+        local_scores, global_scores = self.scores(tokens)
+        return NestedSegments.from_scores(self._softened(local_scores), global_scores, self.transition, lengths)
+
+
+class NestedFilterOnly(FilterOnly):
+    """The local classifier alone on nested gold: all that it keeps, less what crosses something better."""
+
+    takes_nested = True
+
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+        local_scores, above_null = self.scores(tokens)
+        return NestedSegments.from_scores(local_scores, above_null, None, lengths)
