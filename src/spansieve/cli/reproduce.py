@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
     from spansieve.experiments.reproduce.corpora import Corpus
     from spansieve.experiments.reproduce.plan import Plan
     from spansieve.experiments.reproduce.runs import Outcome
+    from spansieve.models.tagger import Tagger
 
 app = typer.Typer(help="Make the paper's tables and figures again.", no_args_is_help=True)
 SMALL_SPLITS = (400, 100, 100)  # sentences
@@ -48,7 +53,12 @@ Jobs = Annotated[int, typer.Option(help="How many runs are trained side by side.
 Small = Annotated[
     bool, typer.Option("--small", help="400 training sentences, 6 epochs: to see in minutes that it works.")
 ]
-OUT, RUNS = Path("results"), Path("runs/reproduce")
+Paper = Annotated[
+    str | None,
+    typer.Option(help="Whose figures stand beside: conll2003, ontonotes5, arabic-ace or none; by name if not given."),
+]
+Seconds = Annotated[float, typer.Option(help="How long each contender is measured.")]
+RESULTS = Path("results")
 
 
 @app.callback()
@@ -56,8 +66,10 @@ def _root() -> None:
     """Make the paper's tables and figures again: a page, a CSV and a plot each."""
 
 
-@app.command()
-def table1(
+# ---- What the commands share -----------------------------------------------------------------------------------------
+
+
+def _plan(
     data: Data = None,
     train: Train = None,
     dev: Dev = None,
@@ -68,36 +80,45 @@ def table1(
     preset: Preset = None,
     settings: Set = None,
     settings_of: SetHead = None,
-    heads: Annotated[str | None, typer.Option(help="Only these rows, such as crf,fsemicrf.")] = None,
-    paper: Annotated[
-        str | None,
-        typer.Option(
-            help="The paper's corpus to stand beside: conll2003, ontonotes5, arabic-ace, none; by name if not given."
-        ),
-    ] = None,
-    out: Out = OUT,
-    runs: Runs = RUNS,
+    runs: Runs = Path("runs/reproduce"),
     jobs: Jobs = 1,
     device: Device = None,
     small: Small = False,
-) -> None:
-    """Precision, recall and F1 of every head, over seeds.
+) -> Plan:
+    from spansieve.experiments.reproduce.plan import Plan
 
-    Example: spansieve reproduce table1 --data conll2003 --encoder bert-base-cased --jobs 5
-    """
-    from spansieve.experiments.reproduce.pages import command_line
-    from spansieve.experiments.reproduce.paper import paper_corpus
-    from spansieve.experiments.reproduce.table1 import write_table1
+    shared: dict[str, Any] = dict(SMALL_SETTINGS) if small else {}
+    return Plan(
+        _corpus(data, (train, dev, test), name, small),
+        parsed_seeds(seeds),
+        encoder,
+        preset,
+        shared | dict(map(parsed_setting, settings or [])),
+        parsed_settings_of(settings_of or []),
+        device=_device(device),
+        runs=runs,
+        jobs=jobs,
+    )
 
-    console = Console()
-    corpus = _corpus(data, (train, dev, test), name, small)
-    beside = paper_corpus(corpus.name, paper)
-    plan = _plan(corpus, encoder, seeds, preset, settings, settings_of, heads, device, runs, jobs, small)
-    page = write_table1(plan, _outcomes(plan, console), beside, out, command_line(sys.argv[1:]))
-    _told(page, console)
+
+def _planned(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of a plan, which it is given, beside its own."""
+    shared, own = _options(_plan), _options(command)
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        command(_plan(**{option.name: options.pop(option.name) for option in shared}), **options)
+
+    run.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in (*shared, *own)}
+    return run
 
 
-# ---- What the commands share -----------------------------------------------------------------------------------------
+def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters that a user gives."""
+    hints = get_type_hints(function, localns={"Plan": object}, include_extras=True)  # a plan is no such type here
+    parameters = inspect.signature(function).parameters.values()
+    return [one.replace(annotation=hints[one.name]) for one in parameters if one.name != "plan"]
 
 
 def _corpus(
@@ -105,55 +126,30 @@ def _corpus(
 ) -> Corpus:
     from spansieve.experiments.reproduce import corpora
 
-    given = dict(zip(corpora.SPLITS, files))
-    if data is not None and any(files):
+    given = {split: path for split, path in zip(corpora.SPLITS, files) if path is not None}
+    if data is not None and given:
         raise ValueError("either --data or --train, --dev and --test can be given, got both")
-    if any(files) and not all(files):
+    if 0 < len(given) < len(corpora.SPLITS):
         raise ValueError("--train, --dev and --test must be given together, got only some of them")
-    if data is None and not any(files):
+    if data is None and not given:
         corpus = corpora.sample()
     else:
-        found = corpora.files_in(data) if data is not None else {k: path for k, path in given.items() if path}
-        folder = data if data is not None else found["train"].parent
+        found = given if data is None else corpora.files_in(data)
+        folder = found["train"].parent if data is None else data
         corpus = corpora.read_corpus(found, name or folder.resolve().name)
     return corpus.first(*SMALL_SPLITS) if small else corpus
 
 
-def _plan(
-    corpus: Corpus,
-    encoder: str | None,
-    seeds: str,
-    preset: str | None,
-    settings: list[str] | None,
-    settings_of: list[str] | None,
-    heads: str | None,
-    device: str | None,
-    runs: Path,
-    jobs: int,
-    small: bool,
-) -> Plan:
+def _device(name: str | None) -> str:
     import torch
 
-    from spansieve.experiments.reproduce.plan import NAMES, Plan
-
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if device not in ("cpu", "cuda"):
-        raise ValueError(f"--device must be cpu or cuda, got {device!r}")
-    if device == "cuda" and not torch.cuda.is_available():
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise ValueError(f"--device must be cpu or cuda, got {name!r}")
+    if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda needs a GPU that torch can use, got none")
-    shared: dict[str, Any] = dict(SMALL_SETTINGS) if small else {}
-    return Plan(
-        corpus,
-        parsed_seeds(seeds),
-        encoder,
-        preset,
-        shared | dict(map(parsed_setting, settings or [])),
-        parsed_settings_of(settings_of or []),
-        tuple(re.findall(r"[\w-]+", heads)) if heads else tuple(NAMES),
-        device,
-        runs,
-        jobs,
-    )
+    return name
 
 
 def parsed_seeds(text: str) -> tuple[int, ...]:
@@ -198,5 +194,143 @@ def _outcomes(plan: Plan, console: Console) -> list[Outcome]:
     return outcomes(plan, told)
 
 
+def _first_seed(plan: Plan) -> Plan:
+    return replace(plan, seeds=plan.seeds[:1])
+
+
 def _told(page: Path, console: Console) -> None:
     console.print(f"written to [bold]{escape(str(page))}[/], with a CSV and a plot beside it", soft_wrap=True)
+
+
+def _taggers(plan: Plan, heads: tuple[str, ...], device: str, console: Console) -> dict[str, Tagger]:
+    """Trained models of the first seed, on the device to measure on; they are trained on a GPU where there is one."""
+    from spansieve.experiments.reproduce.runs import MODEL
+    from spansieve.models.storage import load_model
+
+    found = _outcomes(replace(plan, heads=heads, seeds=plan.seeds[:1], device=_device(None)), console)
+    return {outcome.run.head: load_model(outcome.run.folder / MODEL, device) for outcome in found}
+
+
+# ---- The commands ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@_planned
+def table1(
+    plan: Plan,
+    heads: Annotated[str | None, typer.Option(help="Only these rows, such as crf,fsemicrf.")] = None,
+    paper: Paper = None,
+    out: Out = RESULTS,
+) -> None:
+    """Precision, recall and F1 of every head, over seeds.
+
+    Example: spansieve reproduce table1 --data conll2003 --encoder bert-base-cased --jobs 5
+    """
+    from spansieve.experiments.reproduce.pages import command_line
+    from spansieve.experiments.reproduce.paper import paper_corpus
+    from spansieve.experiments.reproduce.table1 import write_table1
+
+    console = Console()
+    beside = paper_corpus(plan.corpus.name, paper)
+    chosen = replace(plan, heads=tuple(re.findall(r"[\w-]+", heads))) if heads else plan
+    page = write_table1(chosen, _outcomes(chosen, console), beside, out, command_line(sys.argv[1:]))
+    _told(page, console)
+
+
+@app.command()
+@_planned
+def table2(
+    plan: Plan,
+    batch: Annotated[list[int] | None, typer.Option(help="Sentences in a batch; 1 and 32 if not given.", min=1)] = None,
+    sentences: Annotated[int, typer.Option(help="Test sentences to measure on.", min=1)] = 128,
+    seconds: Seconds = 2.0,
+    peers: Annotated[bool, typer.Option(help="Measure the paper's decoders, too, where installed.")] = True,
+    paper: Paper = None,
+    out: Out = RESULTS,
+) -> None:
+    """Milliseconds per sentence for scoring and for decoding.
+
+    --device is where it is measured, the CPU on one thread. Runs of table1 in --runs are used, where they have the same
+    settings.
+
+    Example: spansieve reproduce table2 --data conll2003 --encoder bert-base-cased --device cuda
+    """
+    from spansieve.experiments.reproduce import table2 as module
+    from spansieve.experiments.reproduce.pages import command_line
+    from spansieve.experiments.reproduce.paper import paper_corpus
+
+    console = Console()
+    beside = paper_corpus(plan.corpus.name, paper)
+    taggers = _taggers(plan, module.HEADS, plan.device, console)
+    tokens = [example.tokens for example in plan.corpus.test if len(example)][:sentences]
+    found = module.costs(taggers, tokens, batch or [1, 32], seconds, plan.device, peers)
+    _told(module.write_table2(_first_seed(plan), found, len(tokens), beside, out, command_line(sys.argv[1:])), console)
+
+
+@app.command()
+@_planned
+def complexity(
+    plan: Plan,
+    longest: Annotated[int, typer.Option(help="Tokens of the longest text to decode.", min=1)] = 10_000,
+    seconds: Seconds = 1.0,
+    out: Out = RESULTS,
+) -> None:
+    """Graph size and decoding time against the length of a sentence.
+
+    --device is where it is measured, the CPU on one thread. Runs of table1 in --runs are used, where they have the same
+    settings.
+
+    Example: spansieve reproduce complexity --data conll2003 --encoder bert-base-cased
+    """
+    from spansieve.experiments.reproduce import complexity as module
+    from spansieve.experiments.reproduce.pages import command_line
+
+    console = Console()
+    taggers = _taggers(plan, module.HEADS, plan.device, console)
+    sizes = module.graph_sizes(taggers["fsemicrf"], plan.corpus.test)
+    lengths = [length for length in module.LENGTHS if length <= longest] or [longest]
+    times = module.decoding_times(taggers, plan.corpus.test, lengths, seconds, plan.device)
+    _told(module.write_complexity(_first_seed(plan), sizes, times, out, command_line(sys.argv[1:])), console)
+
+
+@app.command()
+@_planned
+def graph_size(plan: Plan, out: Out = RESULTS) -> None:
+    """The size of the filter's graph while the model is trained.
+
+    Example: spansieve reproduce graph-size --data conll2003 --encoder bert-base-cased --seeds 1
+    """
+    from spansieve.experiments.reproduce.graph_size import watched_run, write_graph_size
+    from spansieve.experiments.reproduce.pages import command_line
+
+    console = Console()
+    console.print(escape(plan.corpus.describe()), highlight=False, soft_wrap=True)
+    runs = []
+    for seed in plan.seeds:
+        run = watched_run(plan, seed)
+        console.print(
+            f"seed {seed}: {run.looks[0].size:.1f} at first, {run.looks[-1].size:.1f} at last", highlight=False
+        )
+        runs.append(run)
+    _told(write_graph_size(plan, runs, out, command_line(sys.argv[1:])), console)
+
+
+@app.command()
+@_planned
+def throughput(
+    plan: Plan,
+    rounds: Annotated[int, typer.Option(help="Turns of each contender.", min=1)] = 7,
+    steps: Annotated[int, typer.Option(help="Steps in a turn.", min=1)] = 24,
+    out: Out = RESULTS,
+) -> None:
+    """Training batches per second at batches of 8.
+
+    Example: spansieve reproduce throughput --data conll2003 --encoder bert-base-cased
+    """
+    from spansieve.experiments.reproduce.pages import command_line
+    from spansieve.experiments.reproduce.throughput import throughput_rows, write_throughput
+
+    if plan.settings_of:
+        raise ValueError("--set-head cannot be given for throughput: all heads share one configuration there")
+    rows = throughput_rows(plan, rounds, steps)
+    _told(write_throughput(_first_seed(plan), rows, out, command_line(sys.argv[1:])), Console())

@@ -8,15 +8,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from importlib.util import find_spec
+from itertools import cycle, islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from spansieve.config import Config, EncoderConfig, ModelConfig
+from spansieve.config import Config
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
 from spansieve.data.tagging import tags_of_segments
@@ -62,12 +63,20 @@ class TaggedBatch:
 
 
 def run_throughput(
-    encoder: str, examples: Sequence[Example], batch_sizes: Sequence[int], device: str, rounds: int = 7, steps: int = 24
+    encoder: str,
+    examples: Sequence[Example],
+    batch_sizes: Sequence[int],
+    device: str,
+    rounds: int = 7,
+    steps: int = 24,
+    config: Config | None = None,
 ) -> list[dict[str, object]]:
-    """One row per contender and batch size, with the ratio to the token softmax."""
+    """One row per contender and batch size, with the ratio to the token softmax. A configuration may be given, whose
+    head, encoder and scheme are those of the contenders in any case."""
+    config = config or Config()
     rows: list[dict[str, object]] = []
     for batch_size in batch_sizes:
-        contenders = {name: _stepper(name, encoder, examples, batch_size, device, steps) for name in _names()}
+        contenders = {name: _stepper(name, encoder, examples, batch_size, device, steps, config) for name in _names()}
         samples: dict[str, list[float]] = {name: [] for name in contenders}
         for step in contenders.values():
             step()  # compiles and allocates
@@ -107,19 +116,18 @@ def _seconds(run: Callable[[], None], device: str) -> float:
 
 
 def _stepper(
-    name: str, encoder: str, examples: Sequence[Example], batch_size: int, device: str, steps: int
+    name: str, encoder: str, examples: Sequence[Example], batch_size: int, device: str, steps: int, config: Config
 ) -> Callable[[], None]:
     """Runs `steps` whole training steps."""
     head: Any = name if name in OURS else "crf"
-    config = ModelConfig(head=head, scheme="BIO", encoder=EncoderConfig(name=encoder))
+    model = replace(config.model, head=head, scheme="BIO", encoder=replace(config.model.encoder, name=encoder))
     torch.manual_seed(0)
-    tagger = Tagger.for_data(config, examples)
+    tagger = Tagger.for_data(model, examples)
     batches = [made.to(device) for made in _batches(tagger, examples, batch_size, steps)]
     if name not in OURS:
         tagger.head = TokenHead(tagger.encoder.size, len(_tags(tagger.labels)), name == PEER)  # type: ignore[assignment]
     tagger = tagger.to(device).train()
-    training = Config().training
-    optimizer = build_optimizer(tagger, training)
+    optimizer = build_optimizer(tagger, config.training)
 
     def run() -> None:
         for made in batches:
@@ -140,7 +148,10 @@ def _batches(tagger: Tagger, examples: Sequence[Example], batch_size: int, steps
     plan = plan_epoch([len(example) for example in examples], batch_size, seed=0, epoch=0)
     ids = {tag: i for i, tag in enumerate(_tags(tagger.labels))}
     made = []
-    for step in [step for step in plan if len(step) == batch_size][:steps]:
+    whole = [step for step in plan if len(step) == batch_size]
+    if not whole:
+        raise ValueError(f"there must be at least one batch of {batch_size} sentences, got {len(examples)} sentences")
+    for step in islice(cycle(whole), steps):
         chosen = [examples[i] for i in step]
         gold = [tagger.training_segments(example)[0] for example in chosen]
         batch = tagger.batch([example.tokens for example in chosen], gold)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
@@ -64,8 +64,9 @@ class Trainer:
         observer: Observer,
         trackers: Sequence[str] = (),
         use_cpu: bool = False,
+        look: Callable[[int, Tagger], None] | None = None,
     ) -> None:
-        self.config, self.folder, self.observer = config.training, folder, observer
+        self.config, self.folder, self.observer, self.look = config.training, folder, observer, look
         self.train_examples, self.dev_examples = train, dev
         self.accelerator = build_accelerator(self.config.precision, folder, trackers, use_cpu)
         if len(train) < self.accelerator.num_processes:
@@ -147,6 +148,8 @@ class Trainer:
         return recased(self.train_examples[i].tokens, self.config.recase, seed)
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
+        if self.look is not None:
+            self.look(self.progress.step, self.tagger)
         # The step's own seed: there is no state of chance to restore, and each process draws its own.
         seed = (self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index
         torch.manual_seed(seed % 2**63)

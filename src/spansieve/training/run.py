@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -67,9 +67,14 @@ def train(
     observer: Observer | None = None,
     trackers: Sequence[str] = (),
     use_cpu: bool = False,
+    look: Callable[[int, Tagger], None] | None = None,
 ) -> TrainingResult:
     """The best model on dev, in `folder/model`. With `resume`, a run that was interrupted goes on; where there is none
-    in the folder, it starts."""
+    in the folder, it starts.
+
+    Before each step `look` is given the number of steps so far and the model as it then is; what chance it takes from
+    torch is not missed, but it must leave the weights alone.
+    """
     folder = Path(folder)
     _check_data(train_examples, dev_examples)
     check_trackers(trackers)
@@ -78,7 +83,8 @@ def train(
     with locked(folder) if state.is_main_process else nullcontext():
         check_folder(folder, about, resume)
         # Whatever is wrong with the settings shows here, before there is a run to resume.
-        trainer = Trainer(config, train_examples, dev_examples, folder, observer or Silent(), trackers, use_cpu)
+        watching = observer or Silent()
+        trainer = Trainer(config, train_examples, dev_examples, folder, watching, trackers, use_cpu, look)
         state.wait_for_everyone()
         if state.is_main_process:
             open_folder(folder, about)

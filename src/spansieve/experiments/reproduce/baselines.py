@@ -1,8 +1,8 @@
 """The decoders that the paper compared with, on the scores of our models: what they find is what ours find.
 
-pytorch-crf and torch-struct are optional: `pip install 'spansieve[peers]'`. The third is the filtered model's best path
-in plain Python over edges that are listed one by one, as a first implementation would have it. Each starts from what it
-needs, already made: potentials, tensors, lists of candidates.
+pytorch-crf and torch-struct are optional: `pip install 'spansieve[peers]'`. They start from what they need, already
+made. The third is the filtered model's best path in plain Python over edges that are listed one by one, as a first
+implementation would have it.
 """
 
 from __future__ import annotations
@@ -70,14 +70,25 @@ def torch_struct(chain: SemiMarkov) -> Callable[[], Tensor]:
 
 
 def plain_python(graph: FilteredSemiMarkov, scored: Scored) -> Callable[[], list[list[Segment]]]:
-    candidates = graph.candidates.segments()
-    dense = scored.scores[-1]  # the global ones
-    scores = [[float(dense[b, s.start, s.width - 1, s.label]) for s in found] for b, found in enumerate(candidates)]
-    transition = graph.transition.tolist()
-    work = [sorted(zip(found, values), key=lambda node: node[0].end) for found, values in zip(candidates, scores)]
+    """From the scores on: the filter by tensor operations, the rest in Python."""
+    local_scores, global_scores = scored.scores  # (B, L, K, Y) each
+    margin = float(getattr(scored.tagger.head, "margin", 0.0))  # some filters are softer than the paper's
+    num_sentences, num_tokens, max_width, _ = local_scores.shape
+    device = local_scores.device
 
     def decode() -> list[list[Segment]]:
-        return [longest_path(nodes, transition, graph.skip) for nodes in work]
+        end = torch.arange(num_tokens, device=device)[:, None] + torch.arange(1, max_width + 1, device=device)
+        best, label = local_scores[..., 1:].max(-1)  # (B, L, K)
+        is_kept = (best > local_scores[..., 0] - margin) & (end <= scored.batch.lengths[:, None, None])
+        place = is_kept.nonzero(as_tuple=True)
+        labels = label[place] + 1
+        columns = torch.stack((*place, labels)).tolist()
+        scores = global_scores[(*place, labels)].tolist()
+        nodes: list[list[tuple[Segment, float]]] = [[] for _ in range(num_sentences)]
+        for b, start, width, y, score in zip(*columns, scores):
+            nodes[b].append((Segment(start, start + width + 1, y), score))
+        transition = graph.transition.tolist()
+        return [longest_path(sorted(some, key=lambda node: node[0].end), transition, graph.skip) for some in nodes]
 
     return decode
 

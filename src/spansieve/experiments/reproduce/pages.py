@@ -61,22 +61,37 @@ class Table:
 
 
 def write_page(
-    plan: Plan, table: str, title: str, tables: Sequence[Table], figure: Figure, out: Path, command: str
+    plan: Plan,
+    table: str,
+    title: str,
+    tables: Sequence[Table],
+    figure: Figure,
+    out: Path,
+    command: str,
+    points: Mapping[str, Sequence[Row]] | None = None,
 ) -> Path:
-    """The page; beside it the first table as a CSV, and the plot."""
+    """The page; beside it the first table as a CSV, the plot, and points that are too many for a table as CSVs."""
     out.mkdir(parents=True, exist_ok=True)
     stem = plan.stem(table)
     where = "on a GPU" if plan.device == "cuda" else "on the CPU"
     lines = [f"# {title}: {plan.corpus.name}, {plan.encoder_name} encoder, {where}"]
     lines += [*provenance(command, plan.device), *plan.describe()]
     for one in tables:
-        lines += [f"## {one.title}", *([one.about] if one.about else []), markdown_table(one.rows).rstrip()]
+        lines += [f"## {one.title}", *([one.about] if one.about else []), _as_markdown(one.rows)]
     lines.append(f"![{title}]({stem}.png)")
     write_csv(out / f"{stem}.csv", tables[0].rows)
+    for name, rows in (points or {}).items():
+        write_csv(out / f"{stem}_{name}.csv", rows)
     figure.savefig(out / f"{stem}.png", dpi=150)
     page = out / f"{stem}.md"
     page.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     return page
+
+
+def _as_markdown(rows: Sequence[Row]) -> str:
+    """With bars that are no borders of cells, such as those of |V|."""
+    safe = [{name.replace("|", "\\|"): str(value).replace("|", "\\|") for name, value in row.items()} for row in rows]
+    return markdown_table(safe).rstrip()
 
 
 def command_line(arguments: Sequence[str]) -> str:

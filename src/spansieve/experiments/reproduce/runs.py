@@ -67,10 +67,10 @@ class Outcome:
 
 def runs_of(plan: Plan) -> list[Run]:
     """Seed by seed, so that what an interrupted table has trained is comparable."""
-    return [_run(plan, head, seed) for seed in plan.seeds for head in plan.heads]
+    return [run_of(plan, head, seed) for seed in plan.seeds for head in plan.heads]
 
 
-def _run(plan: Plan, head: str, seed: int) -> Run:
+def run_of(plan: Plan, head: str, seed: int) -> Run:
     config, corpus = plan.config(head, seed), plan.corpus
     about = about_run(config, corpus.train, corpus.dev, processes=1)
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
