@@ -23,14 +23,15 @@ export function drawGraph(place, sentence, text, labels) {
   const gaps = sentence.tokens.map(([start], i) => i > 0 && start > sentence.tokens[i - 1][1]);
   const { tokens, width } = placeTokens(words, gaps, measure, isMirrored);
   const names = candidates.map((one) => `${one.label} ${shown(one.probability)}`);
-  const { spans, levels } = placeCandidates(candidates, names, tokens, measure, isMirrored);
+  const { spans, levels } = placeCandidates(candidates, names, tokens, measure);
   const ground = TOP + FIRST + Math.max(0, levels - 1) * LEVEL;
   const height = ground + ROOM + DEPTH + 4;
   for (const span of spans) span.top = ground - FIRST - span.level * LEVEL;
 
   const ends = isMirrored ? { start: width - 10, end: 10 } : { start: 10, end: width - 10 };
   const lines = (edges ?? []).map((edge) => drawEdge(edge, candidates, spans, ends, ground, isMirrored));
-  const arcs = candidates.map((one, i) => drawCandidate(one, spans[i], ground, names[i], words, labels));
+  const texts = candidates.map((one) => text.slice(one.start, one.end));
+  const arcs = candidates.map((one, i) => drawCandidate(one, spans[i], ground, names[i], texts[i], labels));
   const svg = drawn(
     "svg",
     {
@@ -39,7 +40,7 @@ export function drawGraph(place, sentence, text, labels) {
       viewBox: `0 0 ${width} ${height}`,
       role: "group",
       "aria-label": `Graph of ${candidates.length} candidates`,
-      direction: "ltr",
+      class: isMirrored ? "is-mirrored" : "",
     },
     drawn("g", {}, ...candidates.filter((one) => one.best).map((one) => drawGround(one, spans, candidates, ground, labels))),
     drawn("g", {}, ...lines),
@@ -49,7 +50,7 @@ export function drawGraph(place, sentence, text, labels) {
   );
   place.replaceChildren(svg);
   place.scrollLeft = isMirrored ? place.scrollWidth : 0;
-  listen(svg, arcs, lines, edges ?? [], candidates, words);
+  listen(arcs, lines, edges ?? [], candidates, texts);
 }
 
 function drawToken(token, ground) {
@@ -67,10 +68,9 @@ function drawEnd(name, x, ground) {
   return drawn("g", {}, drawn("title", {}, name), drawn("circle", { class: "end", cx: x, cy: ground, r: 4 }));
 }
 
-function drawCandidate(candidate, span, ground, name, words, labels) {
+function drawCandidate(candidate, span, ground, name, text, labels) {
   const path = arc(span, ground);
   const plate = measure(name, NAME) + 10;
-  const text = words.slice(candidate.first_token, candidate.last_token + 1).join(" ");
   const scores = `local score ${candidate.local_score.toFixed(2)}, global score ${candidate.global_score.toFixed(2)}`;
   const place = candidate.best ? "on the best path" : "not on the best path";
   return drawn(
@@ -119,7 +119,7 @@ function isNext({ source, target }, candidates) {
 
 // ---- Looking at one
 
-function listen(svg, arcs, lines, edges, candidates, words) {
+function listen(arcs, lines, edges, candidates, texts) {
   const order = candidates.map((_, i) => i).sort((a, b) =>
     candidates[a].first_token - candidates[b].first_token || candidates[a].last_token - candidates[b].last_token);
   if (order.length) arcs[order[0]].setAttribute("tabindex", "0");
@@ -128,7 +128,7 @@ function listen(svg, arcs, lines, edges, candidates, words) {
     edges.forEach((edge, k) => {
       if (edge.source === i || edge.target === i) lines[k].classList.toggle("is-looked-at", isOn);
     });
-    if (isOn) showTip(arcs[i], candidates[i], words);
+    if (isOn) showTip(arcs[i], candidates[i], texts[i]);
     else byId("tip").hidden = true;
   };
   arcs.forEach((node, i) => {
@@ -149,7 +149,7 @@ function listen(svg, arcs, lines, edges, candidates, words) {
   lines.forEach((line, k) => line.append(drawn("title", {}, `transition ${edges[k].transition.toFixed(2)}`)));
 }
 
-function showTip(node, candidate, words) {
+function showTip(node, candidate, text) {
   const tip = byId("tip");
   const rows = [
     ["probability", candidate.probability.toPrecision(3)],
@@ -157,7 +157,7 @@ function showTip(node, candidate, words) {
     ["global score", candidate.global_score.toFixed(2)],
   ];
   tip.replaceChildren(
-    element("b", {}, words.slice(candidate.first_token, candidate.last_token + 1).join(" ")),
+    element("b", {}, text),
     ` ${candidate.label}${candidate.best ? ", on the best path" : ""}`,
     element("dl", {}, ...rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
   );

@@ -119,7 +119,6 @@ function chooseSentence(index) {
   showGraph(sentence);
   const readings = sentence.alternatives ?? [];
   byId("readings-title").hidden = byId("readings").hidden = !readings.length;
-  byId("readings").dir = "auto";
   drawReadings(byId("readings"), readings, about.labels);
 }
 

@@ -23,6 +23,8 @@ export const wellFormed = (text) =>
 const STRONG = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]|\p{L}/u;
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
+export const hasDirection = (text) => STRONG.test(text);
+
 // By the first letter that has a direction, as dir="auto" does it.
 export function isRightToLeft(text) {
   const first = text.match(STRONG);
