@@ -14,7 +14,9 @@ if sys.version_info >= (3, 11):
 else:  # the standard library has had it since 3.11
     import tomli as tomllib
 
-Head = Literal["fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only", "global-selection"]
+Head = Literal[
+    "fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only", "global-selection", "nested", "nested-filter-only"
+]
 Features = Literal["sum", "mean", "max", "endpoints", "endpoints-content"]
 Pooling = Literal["first", "mean", "last"]
 Context = Literal["lstm", "conv"]
@@ -35,6 +37,7 @@ class EncoderConfig:
     name: str = BUILTIN
     pooling: Pooling = "first"  # which subwords stand for a token
     casing: bool = False  # for uncased encoders: an embedding of how each token is written
+    context: int = 0  # tokens of the document that are read on either side of a sentence
     frozen: bool = False
     gradient_checkpointing: bool = False
     max_subwords: int | None = None  # in one window, special ones included; None: what the encoder can take
@@ -43,6 +46,7 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         _check(bool(self.name), f"encoder.name must be {BUILTIN!r}, a Hugging Face name or a folder, got {self.name!r}")
         _check_least(self, 1, "max_subwords")
+        _check_least(self, 0, "context")
         _check(0 <= self.overlap < 1, f"overlap must lie in [0, 1), got {self.overlap}")
 
 
@@ -74,6 +78,7 @@ class ModelConfig:
     hidden_size: int = 128  # of a span's features
     max_width: int | None = None  # None: the widest gold segment of the training data
     skip: bool = False  # the filtered model may leave candidates out
+    margin: float = 0.0  # the filter keeps spans whose best label scores less than null, but by no more than this
     beta: float = 0.5  # the weight of null spans in the filtering loss
     scheme: Literal["BIO", "BIOES"] = "BIOES"  # the tags of the CRF
     dropout: float = 0.2
@@ -82,6 +87,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
+        _check(self.margin >= 0, f"margin must be at least 0, got {self.margin}")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
         _check_least(self, 1, "hidden_size", "max_width")
 

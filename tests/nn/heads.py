@@ -80,7 +80,8 @@ def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold) -> oracl
         global_scores, transition = scores[..., num_labels:], head.transition.detach().numpy()
     else:
         global_scores = local - local[..., :1]
-    skip = getattr(head, "skip", False)
+    skip = head.takes_nested or getattr(head, "skip", False)
+    local = np.concatenate((local[..., :1] - getattr(head, "margin", 0.0), local[..., 1:]), -1)
     kept = oracle.kept_by_filter(local, lengths)
     if gold is not None:
         kept = oracle.kept_for_training(local, lengths, gold, skip)
@@ -89,6 +90,8 @@ def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold) -> oracl
         for b, nodes in enumerate(kept)
         for s in sorted(nodes, key=lambda s: (s.end, s.start, s.label))
     ]
+    if head.takes_nested:
+        return oracle.nested(kept, np.array(flat), transition if hasattr(head, "transition") else None)
     return oracle.filtered(kept, np.array(flat), transition, skip)
 
 

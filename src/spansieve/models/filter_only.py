@@ -16,8 +16,7 @@ class FilterOnly(FilteredHead):
     """A candidate's score is how far its label stands above null: all that the classifier has learned of it."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(labels, max_width)
-        self.beta = config.beta
+        super().__init__(config, labels, max_width)
         self.scorer = span_scorer(
             config.features, size, config.hidden_size, max_width, len(labels), sets=1, dropout=config.dropout
         )

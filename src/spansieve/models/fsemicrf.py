@@ -15,22 +15,22 @@ from spansieve.nn.span_scorers import span_scorer
 
 class FSemiCRF(FilteredHead):
     """The global scores are dense like the local ones: what costs is the layer over the spans, which the filter needs
-    of all of them. Scores of the candidates alone (`SpanScorer.at`) were no faster, with 5 labels or with 19."""
+    of all of them. Scores of the candidates alone were no faster, with 5 labels or with 19."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(labels, max_width)
+        super().__init__(config, labels, max_width)
         num_labels = len(labels)
-        self.beta, self.skip = config.beta, config.skip
+        self.skip, self.margin = config.skip, config.margin
         self.scorer = span_scorer(
             config.features, size, config.hidden_size, max_width, num_labels, sets=2, dropout=config.dropout
         )
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, global_scores = self.scores(tokens)
+        local_scores, global_scores = self.learned_scores(tokens)
         structures = gold.structures
         graph = FilteredSemiMarkov.from_scores(
-            local_scores, global_scores, self.transition, lengths, structures, skip=self.skip
+            self.for_filter(local_scores), global_scores, self.transition, lengths, structures, skip=self.skip
         )
         return {
             "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
@@ -42,7 +42,17 @@ class FSemiCRF(FilteredHead):
         return FilteredSemiMarkov.from_scores(local_scores, global_scores, self.transition, lengths, skip=self.skip)
 
     def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Local and global, (B, L, K, Y) each."""
+        """Local, as the filter sees them, and global, (B, L, K, Y) each."""
+        local_scores, global_scores = self.learned_scores(tokens)
+        return self.for_filter(local_scores), global_scores
+
+    def for_filter(self, local_scores: Tensor) -> Tensor:
+        """As the filter sees them: null has to win by the margin."""
+        if not self.margin:
+            return local_scores
+        return torch.cat((local_scores[..., :1] - self.margin, local_scores[..., 1:]), -1)
+
+    def learned_scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.scorer.dense(self.scorer(tokens)).float()  # (B, L, K, 2·Y)
         # One copy into two packed halves, where each user of a strided half would make its own.
         local_scores, global_scores = scores.unflatten(-1, (2, -1)).movedim(-2, 0).contiguous()

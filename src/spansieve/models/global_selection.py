@@ -14,8 +14,8 @@ from spansieve.nn.span_scorers import span_scorer
 
 class GlobalSelection(FilteredHead):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(labels, max_width)
-        self.beta, self.skip = config.beta, config.skip
+        super().__init__(config, labels, max_width)
+        self.skip = config.skip
         # The local scores, and one more: of the span as such.
         self.scorer = span_scorer(
             config.features, size, config.hidden_size, max_width, len(labels) + 1, sets=1, dropout=config.dropout

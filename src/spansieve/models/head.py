@@ -6,7 +6,7 @@ Axes: B sentences, L tokens, K widths, Y labels, D features.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -37,18 +37,20 @@ class HeadGold:
 
     def to(self, device: torch.device | str) -> HeadGold:
         labels = None if self.span_labels is None else self.span_labels.to(device, non_blocking=True)
-        return replace(self, structures=self.structures.to(device), span_labels=labels)
+        return HeadGold(self.structures.to(device), labels)
 
 
 class Head(nn.Module):
     """One row of the paper's table."""
+
+    takes_nested = False  # whether one gold segment may lie within another
 
     def __init__(self, labels: LabelSet, max_width: int) -> None:
         super().__init__()
         self.labels, self.max_width = labels, max_width
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
-        """From gold segments that do not overlap and that `fits`."""
+        """From gold segments that `fits` and that do not overlap, but where the head `takes_nested`."""
         raise NotImplementedError
 
     def fits(self, segment: Segment) -> bool:

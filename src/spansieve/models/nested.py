@@ -19,9 +19,9 @@ class Nested(FSemiCRF):
     takes_nested = True
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, global_scores = self.scores(tokens)
+        local_scores, global_scores = self.learned_scores(tokens)
         sets = NestedSegments.from_scores(
-            self._softened(local_scores), global_scores, self.transition, lengths, gold.structures
+            self.for_filter(local_scores), global_scores, self.transition, lengths, gold.structures
         )
         return {
             "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
@@ -30,7 +30,7 @@ class Nested(FSemiCRF):
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
         local_scores, global_scores = self.scores(tokens)
-        return NestedSegments.from_scores(self._softened(local_scores), global_scores, self.transition, lengths)
+        return NestedSegments.from_scores(local_scores, global_scores, self.transition, lengths)
 
 
 class NestedFilterOnly(FilterOnly):

@@ -15,14 +15,17 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution
+from spansieve.data.context import InContext, read_with, sentences_of
 from spansieve.data.example import Example
 from spansieve.data.flattening import flat
+from spansieve.data.nesting import laminar
 from spansieve.labels import LabelSet
 from spansieve.models.crf import CRF
 from spansieve.models.filter_only import FilterOnly
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.global_selection import GlobalSelection
 from spansieve.models.head import HeadGold
+from spansieve.models.nested import Nested, NestedFilterOnly
 from spansieve.models.semi_crf import SemiCRF
 from spansieve.models.semi_crf_unit_null import SemiCRFUnitNull
 from spansieve.nn.encoder import build_encoder
@@ -35,6 +38,8 @@ HEADS = {
     "semicrf-unit-null": SemiCRFUnitNull,
     "filter-only": FilterOnly,
     "global-selection": GlobalSelection,
+    "nested": Nested,
+    "nested-filter-only": NestedFilterOnly,
 }
 
 
@@ -45,6 +50,7 @@ class Batch:
     features: dict[str, Tensor]  # what the encoder takes
     lengths: Tensor  # (B,)
     gold: HeadGold | None = None
+    place: Tensor | None = None  # (B, L): where each token stands in what the encoder reads, where that is more
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -54,7 +60,9 @@ class Batch:
             return self
         features = {name: value.to(device, non_blocking=True) for name, value in self.features.items()}
         gold = None if self.gold is None else self.gold.to(device)
-        return replace(self, features=features, lengths=self.lengths.to(device, non_blocking=True), gold=gold)
+        lengths = self.lengths.to(device, non_blocking=True)
+        place = None if self.place is None else self.place.to(device, non_blocking=True)
+        return Batch(features, lengths, gold, place)
 
 
 class Tagger(nn.Module):
@@ -88,14 +96,26 @@ class Tagger(nn.Module):
         if gold is not None:
             ids = [[Segment(s.start, s.end, self.labels.id(s.label)) for s in found] for found in gold]
             ready = self.head.gold(ids, lengths)
-        return Batch(self.encoder.features(sentences), torch.tensor(lengths, dtype=torch.int64), ready)
+        lengths_of = torch.tensor(lengths, dtype=torch.int64)
+        if not any(isinstance(sentence, InContext) for sentence in sentences):
+            return Batch(self.encoder.features(sentences), lengths_of, ready)
+        skipped = torch.tensor([len(s.before) if isinstance(s, InContext) else 0 for s in sentences])
+        # Beyond the end of a sentence, its last token: there must be something.
+        inside = torch.arange(max(lengths)).clamp(max=(lengths_of[:, None] - 1).clamp(min=0))
+        return Batch(
+            self.encoder.features([read_with(s) for s in sentences]), lengths_of, ready, skipped[:, None] + inside
+        )
+
+    def sentences(self, examples: Sequence[Example]) -> list[Sequence[str]]:
+        """What `batch` takes of examples: their tokens, in as much of their document as the model reads."""
+        return sentences_of(examples, self.config.encoder.context)
 
     def training_segments(self, example: Example) -> tuple[list[NamedSegment], int, int]:
         """What the model can learn of the annotation, and how many segments it cannot: those that lose to an
-        overlapping one, and those wider than `max_width`."""
-        disjoint, dropped = flat(example)
-        fits = [s for s in disjoint.segments if self.head.fits(Segment(s.start, s.end, 0))]
-        return fits, len(dropped), len(disjoint.segments) - len(fits)
+        overlapping one (of a nested model, to one that they cross), and those wider than `max_width`."""
+        kept, dropped = laminar(example) if self.head.takes_nested else flat(example)
+        fits = [s for s in kept.segments if self.head.fits(Segment(s.start, s.end, 0))]
+        return fits, len(dropped), len(kept.segments) - len(fits)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """The parts of the loss, one number per sentence each."""
@@ -117,7 +137,12 @@ class Tagger(nn.Module):
         return [NamedSegment(s.start, s.end, self.labels.name(s.label)) for s in segments]
 
     def _tokens(self, batch: Batch) -> Tensor:
-        return self.dropout(self.encoder(batch.features))
+        tokens = self.encoder(batch.features)
+        if batch.place is not None:
+            own = tokens.gather(1, batch.place[..., None].expand(-1, -1, tokens.shape[-1]))
+            is_token = torch.arange(own.shape[1], device=own.device) < batch.lengths[:, None]
+            tokens = own.masked_fill(~is_token[..., None], 0.0)
+        return self.dropout(tokens)
 
     @property
     def device(self) -> torch.device:

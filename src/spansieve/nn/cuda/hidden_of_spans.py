@@ -120,25 +120,25 @@ def _spread_gradient(
             first += _through(gradient, hidden, (row * K + w) * H + feature, begins, SUMMED)
             ends = feature < tl.where(token >= w, H, 0)
             last += _through(gradient, hidden, ((row - w) * K + w) * H + feature, ends, SUMMED)
-        to_projected += row * STEP + feature
-        tl.store(to_projected, first.to(to_projected.dtype.element_ty), mask=feature < H)
-        tl.store(to_projected + H, last.to(to_projected.dtype.element_ty), mask=feature < H)
+        parts = to_projected + row * STEP + feature
+        tl.store(parts, first.to(to_projected.dtype.element_ty), mask=feature < H)
+        tl.store(parts + H, last.to(to_projected.dtype.element_ty), mask=feature < H)
         if HAS_CONTENT:
             content = tl.zeros([FEATURES], SUMMED)
             for before in range(K):  # tokens of the span before this one
                 for w in range(before, K):
                     start = token - before
                     is_in = feature < tl.where((start >= 0) & (start + w < L), H, 0)
-                    offset = ((row - before) * K + w) * H + feature
-                    content += _through(gradient, hidden, offset, is_in, SUMMED) / (w + 1)
-            tl.store(to_projected + 2 * H, content.to(to_projected.dtype.element_ty), mask=feature < H)
+                    place = ((row - before) * K + w) * H + feature
+                    content += _through(gradient, hidden, place, is_in, SUMMED) / (w + 1)
+            tl.store(parts + 2 * H, content.to(to_projected.dtype.element_ty), mask=feature < H)
     else:
-        w = row - num_rows
+        width = row - num_rows  # less one
         total = tl.zeros([FEATURES], SUMMED)
         for first_row in range(0, num_rows, ROWS):
             rows = first_row + tl.arange(0, ROWS)
-            is_inside = (rows < num_rows) & (rows % L + w < L)
-            offset = (rows[:, None] * K + w) * H + feature[None, :]
+            is_inside = (rows < num_rows) & (rows % L + width < L)
+            offset = (rows[:, None] * K + width) * H + feature[None, :]
             mask = is_inside[:, None] & (feature < H)[None, :]
             total += tl.sum(_through(gradient, hidden, offset, mask, SUMMED), 0)
-        tl.store(to_width + w * H + feature, total.to(to_width.dtype.element_ty), mask=feature < H)
+        tl.store(to_width + width * H + feature, total.to(to_width.dtype.element_ty), mask=feature < H)
