@@ -5,22 +5,29 @@ from __future__ import annotations
 import copy
 import functools
 import os
+import pickle
 import signal
+import subprocess
+import sys
 from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 
+from spansieve.config import EncoderConfig
 from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
+from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import HEADS
+from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import preparing
 from spansieve.prediction.landing import Landing, pack
-from spansieve.prediction.pipeline import Pipeline
+from spansieve.prediction.pipeline import Pipeline, reader_of
 from spansieve.prediction.predictor import Predictor
-from tests.prediction import test_predictor
+from tests.nn.tiny import bert_folder, roberta_folder
+from tests.prediction import trained as training
 
-trained = functools.cache(test_predictor.trained)
+trained = functools.cache(training.trained)
 TEXTS = [
     "we went to Paris yesterday",
     "",
@@ -29,11 +36,6 @@ TEXTS = [
     "\u200b \n",
     "Cafe\u0301 Paris 👍🏽 Ada Lovelace \ud800 Paris",
 ] * 4
-
-
-@pytest.fixture(scope="module")
-def predictor() -> Predictor:
-    return trained()
 
 
 @pytest.fixture
@@ -194,3 +196,31 @@ def test_scores_that_are_no_numbers_are_told():
     global_scores[:] = torch.nan
     with pytest.raises(ValueError, match="must be numbers, got NaN"):
         Landing(local_scores, global_scores, lengths).decide(lengths.numpy(), np.zeros((4, 4), np.float32), False, True)
+
+
+# ---- What the encoder reads, without it ------------------------------------------------------------------------------
+
+ODD = [
+    ["Paris"],
+    ["the", "London", "paris.london", "\u200b", "a-b", "Ünï", "\ufffd", "don't"],
+    ["the"] * 90,
+    ["[MASK]", "x"],
+]
+
+
+@pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
+def test_remembered_subwords_are_those_of_the_tokenizer(folder_of, tmp_path):
+    config = EncoderConfig(name=folder_of(tmp_path / "encoder"), casing=True)
+    encoder = PretrainedEncoder(config)
+    reader = pickle.loads(pickle.dumps(reader_of(encoder)))
+    for _ in range(2):  # the second time from memory
+        expected, found = encoder.features(ODD), reader.features(ODD)
+        assert found.keys() == expected.keys()
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, expected[name].numpy())
+    assert reader.sizes(ODD) == sizes_of(encoder, ODD)
+
+
+def test_texts_are_prepared_without_torch():
+    code = "import spansieve.prediction.preparing, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -17,10 +17,14 @@ from torch import Tensor
 
 from spansieve.crf import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByMask
+from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.tagger import Batch, Tagger
+from spansieve.nn.builtin_encoder import BuiltinEncoder
+from spansieve.nn.encoder import Encoder
 from spansieve.prediction.landing import Decided, Landing
-from spansieve.prediction.preparing import Prepared, PreparedAhead, PreparedBatch
+from spansieve.prediction.preparing import Prepared, PreparedAhead, PreparedBatch, Preparer
+from spansieve.prediction.readers import Reader, SubwordReader, WordReader
 from spansieve.segments import Entity
 
 Precision = Literal["fp32", "bf16"]
@@ -55,38 +59,57 @@ class Pipeline:
         self.tagger = tagger.eval()
         self.device = tagger.device
         self._names = ("", *tagger.labels)  # by id: null has none
+        self._nests = tagger.head.takes_nested
         self._transition: np.ndarray | None = None  # on the host, once it was asked for
-        self._ahead = PreparedAhead(tagger, workers, batch_tokens, BATCH_SENTENCES, tokenizer, sentences)
+        self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
+        self._ahead = PreparedAhead(self.preparer, workers)
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
 
     def stream(self, texts: Iterable[str], probabilities: bool = True) -> Iterator[tuple[str, list[Entity]]]:
         """Each text with its entities, in order; some chunks of texts are held at once."""
-        flying: deque[tuple[_Chunk, PreparedBatch, Deciding]] = deque()
+        flying: deque[tuple[ChunkOfTexts, PreparedBatch, Deciding]] = deque()
         for chunk_texts, prepared in self._ahead(texts):
-            chunk = _Chunk(chunk_texts, prepared, self._names, probabilities)
+            chunk = ChunkOfTexts(chunk_texts, prepared, self._names, probabilities, self._nests)
             if chunk.is_complete:  # nothing to read in it; those before it come first
                 while flying:
                     yield from self._landed(*flying.popleft())
                 yield from chunk.entities()
             for batch in prepared.batches:
-                flying.append((chunk, batch, self.launch(batch.to_batch(self.device), batch.lengths, probabilities)))
+                flying.append((chunk, batch, self.launch(self.on_device(batch), batch.lengths, probabilities)))
                 if len(flying) > BATCHES_IN_FLIGHT:
                     yield from self._landed(*flying.popleft())
         while flying:
             yield from self._landed(*flying.popleft())
 
     @staticmethod
-    def _landed(chunk: _Chunk, batch: PreparedBatch, deciding: Deciding) -> Iterator[tuple[str, list[Entity]]]:
+    def _landed(chunk: ChunkOfTexts, batch: PreparedBatch, deciding: Deciding) -> Iterator[tuple[str, list[Entity]]]:
         chunk.add(batch, deciding())
         if chunk.is_complete:
             yield from chunk.entities()
+
+    def on_device(self, batch: PreparedBatch) -> Batch:
+        """By way of pinned memory, so that nobody waits for the copy."""
+        made = Batch({name: self._pinned(array) for name, array in batch.features.items()}, self._pinned(batch.lengths))
+        return made.to(self.device)
+
+    def _pinned(self, array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor.pin_memory() if self.device.type == "cuda" else tensor
 
     @torch.inference_mode()
     def launch(self, batch: Batch, lengths: np.ndarray, probabilities: bool) -> Deciding:
         """Starts the device on a batch and, where the model's candidates can be packed there, returns while it works.
         `lengths` are the batch's, on the host."""
-        distribution = self.tagger.head.distribution(self.token_vectors(batch), batch.lengths)
+        return self.decide(self.token_vectors(batch), batch.lengths, lengths, probabilities)
+
+    def token_vectors(self, batch: Batch) -> Tensor:
+        """(B, L, D), in single precision."""
+        return self.tagger._tokens(batch).float()
+
+    def decide(self, tokens: Tensor, lengths_there: Tensor, lengths: np.ndarray, probabilities: bool) -> Deciding:
+        """From the vectors of the tokens; the lengths on their device and here."""
+        distribution = self.tagger.head.distribution(tokens, lengths_there)
         if not isinstance(distribution, FilteredByMask):
             decided = self._decided(distribution, probabilities)
             return lambda: decided
@@ -94,10 +117,6 @@ class Pipeline:
             self._transition = distribution.transition.detach().cpu().numpy()
         landing, transition, skip = Landing(*_dense_scores(distribution)), self._transition, distribution.skip
         return lambda: landing.decide(lengths, transition, skip, probabilities)
-
-    def token_vectors(self, batch: Batch) -> Tensor:
-        """(B, L, D), in single precision."""
-        return self.tagger._tokens(batch).float()
 
     def _decided(self, distribution: Distribution, probabilities: bool) -> Decided:
         found = self.tagger.segments(distribution)
@@ -117,6 +136,14 @@ class Pipeline:
         self.close()
 
 
+def reader_of(encoder: Encoder) -> Reader:
+    """The half of an encoder that other processes can have."""
+    if isinstance(encoder, BuiltinEncoder):
+        return WordReader(encoder._words)
+    pretrained: Any = encoder
+    return SubwordReader(pretrained.layout, pretrained.tokenizer.backend_tokenizer)
+
+
 def _dense_scores(distribution: FilteredByMask) -> tuple[Tensor, Tensor, Tensor]:
     """Local, global, and the lengths."""
     inputs = distribution._inputs
@@ -126,14 +153,14 @@ def _dense_scores(distribution: FilteredByMask) -> tuple[Tensor, Tensor, Tensor]
 # ---- Back to text ----------------------------------------------------------------------------------------------------
 
 
-class _Chunk:
+class ChunkOfTexts:
     """Texts whose entities come in batch by batch, in any order."""
 
     def __init__(
-        self, texts: Sequence[str], prepared: Prepared, names: Sequence[str], with_probabilities: bool
+        self, texts: Sequence[str], prepared: Prepared, names: Sequence[str], with_probabilities: bool, nests: bool
     ) -> None:
         self._texts, self._prepared, self._names = texts, prepared, names
-        self._with_probabilities = with_probabilities
+        self._with_probabilities, self._nests = with_probabilities, nests
         self._found: list[tuple[np.ndarray, ...]] = []
 
     @property
@@ -157,4 +184,6 @@ class _Chunk:
             shares = probability[0] if self._with_probabilities else repeat(None)
             for i, a, z, y, share in zip(text, start, end, label, shares):
                 entities[i].append(Entity(a, z, names[y], texts[i][a:z], share))
+        if self._nests:
+            entities = [[e._replace(depth=d) for e, d in zip(found, depths(found))] for found in entities]
         return zip(texts, entities)

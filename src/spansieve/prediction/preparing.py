@@ -1,5 +1,5 @@
 """Texts made ready for a model, ahead of it and in processes of their own: tokens, sentences, batches, what the encoder
-reads.
+reads. No torch here.
 
 What goes between the processes is arrays, no object per token: a million of those take longer to send than to make.
 
@@ -8,51 +8,35 @@ Axes: B sentences, T tokens of all texts.
 
 from __future__ import annotations
 
-import copy
 import gc
 import multiprocessing
 import os
-import re
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from spansieve.data.batching import batches_by_length
-from spansieve.data.tokenizing import Tokenizer, sequences_of_text, tokens_of_text
-from spansieve.models.sizing import sizes_of
-from spansieve.models.tagger import Batch, Tagger
+from spansieve.data.tokenizing import Tokenizer, sequences_of_text
+from spansieve.models.found import readable_sentences
+from spansieve.prediction.readers import Reader
 
 TEXTS_IN_CHUNK = 4_096
-CHARACTERS_IN_CHUNK = 300_000  # some 50,000 tokens: enough for full batches of sentences alike in length
+CHARACTERS_IN_CHUNK = 600_000  # some 100,000 tokens: enough for full batches of sentences alike in length
 CHUNKS_AHEAD = 2  # of each process
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_OBJECTS = 1_000_000
 
 
 class PreparedBatch(NamedTuple):
     features: dict[str, np.ndarray]
     lengths: np.ndarray  # (B,)
-    place: np.ndarray | None
     sentence: np.ndarray  # (B,): which of the chunk's sentences these are
-
-    def to_batch(self, device: torch.device) -> Batch:
-        """By way of pinned memory, so that nobody waits for the copy."""
-        is_pinned = device.type == "cuda"
-
-        def ready(array: np.ndarray) -> Tensor:
-            tensor = torch.from_numpy(array)
-            return tensor.pin_memory() if is_pinned else tensor
-
-        features = {name: ready(array) for name, array in self.features.items()}
-        place = None if self.place is None else ready(self.place)
-        return Batch(features, ready(self.lengths), None, place).to(device)
 
 
 class Prepared(NamedTuple):
@@ -67,80 +51,49 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True)
 class Preparer:
-    """`tagger` may be one without weights: what is done here needs none."""
-
-    tagger: Tagger
+    reader: Reader
     tokenizer: Tokenizer
     sentences: bool
     batch_tokens: int
     batch_sentences: int
 
     def __call__(self, texts: Sequence[str]) -> Prepared:
-        pieces = [(i, tokens) for i, text in enumerate(texts) for tokens in self._sequences(text)]
-        words = [_readable([token.text for token in tokens]) for _, tokens in pieces]
-        sizes = sizes_of(self.tagger.encoder, words)
-        plan = batches_by_length(sizes, self.batch_tokens, self.batch_sentences)
+        found = [sequences_of_text(text, self.tokenizer, self.sentences) for text in texts]
+        sequences = list(chain.from_iterable(found))
+        words = readable_sentences([[token[0] for token in tokens] for tokens in sequences])
         lengths = np.fromiter(map(len, words), np.int64, len(words))
-        num_tokens = int(lengths.sum())
-        flat = list(chain.from_iterable(tokens for _, tokens in pieces))
+        flat = list(chain.from_iterable(sequences))
+        plan = batches_by_length(self.reader.sizes(words), self.batch_tokens, self.batch_sentences)
         return Prepared(
-            [self._batch(indices, words) for indices in plan],
-            np.fromiter((i for i, _ in pieces), np.int64, len(pieces)),
+            [self._batch(indices, words, lengths) for indices in plan],
+            np.repeat(np.arange(len(texts)), list(map(len, found))),
             lengths.cumsum() - lengths,
-            np.fromiter((token[1] for token in flat), np.int64, num_tokens),
-            np.fromiter((token[2] for token in flat), np.int64, num_tokens),
+            np.fromiter((token[1] for token in flat), np.int64, len(flat)),
+            np.fromiter((token[2] for token in flat), np.int64, len(flat)),
         )
 
-    def _sequences(self, text: str):
-        return sequences_of_text(text, self.tokenizer, self.sentences)
-
-    def _batch(self, indices: list[int], words: Sequence[Sequence[str]]) -> PreparedBatch:
-        batch = self.tagger.batch([words[i] for i in indices])
-        features = {name: value.numpy() for name, value in batch.features.items()}
-        place = None if batch.place is None else batch.place.numpy()
-        return PreparedBatch(features, batch.lengths.numpy(), place, np.array(indices))
-
-
-def _readable(tokens: list[str]) -> list[str]:
-    """Half a character, which a string can hold and no encoding of text can, becomes the sign for what cannot be
-    shown."""
-    joined = "".join(tokens)
-    if joined.isascii() or not _SURROGATE.search(joined):
-        return tokens
-    return [_SURROGATE.sub("\ufffd", token) for token in tokens]
-
-
-# ---- Ahead of the model ----------------------------------------------------------------------------------------------
+    def _batch(self, indices: list[int], words: Sequence[Sequence[str]], lengths: np.ndarray) -> PreparedBatch:
+        return PreparedBatch(self.reader.features([words[i] for i in indices]), lengths[indices], np.array(indices))
 
 
 class PreparedAhead:
     """Chunks of texts, prepared in `workers` processes; in a thread of this one if there are none."""
 
-    def __init__(
-        self,
-        tagger: Tagger,
-        workers: int,
-        batch_tokens: int,
-        batch_sentences: int,
-        tokenizer: Tokenizer = tokens_of_text,
-        sentences: bool = True,
-    ) -> None:
+    def __init__(self, preparer: Preparer, workers: int) -> None:
         if workers < 0:
             raise ValueError(f"workers must be at least 0, got {workers}")
-        preparer = Preparer(tagger, tokenizer, sentences, batch_tokens, batch_sentences)
         self._ahead = CHUNKS_AHEAD * max(1, workers)
         self._prepare = preparer if workers == 0 else _prepare_here
         self._pool: Executor
         if workers == 0:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="spansieve-preparing")
         else:
-            # Not forked: this process may have threads and a GPU, which a fork would inherit half of.
-            without_weights = Preparer(_without_weights(tagger), tokenizer, sentences, batch_tokens, batch_sentences)
+            # Not forked: this process may have threads and a GPU, of which a fork would inherit half.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(without_weights,))
+            self._pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(preparer,))
 
     def __call__(self, texts: Iterable[str]) -> Iterator[tuple[list[str], Prepared]]:
-        waiting: deque = deque()
+        waiting: deque[tuple[list[str], Future[Prepared]]] = deque()
         try:
             for chunk in chunks_of(texts):
                 waiting.append((chunk, self._pool.submit(self._prepare, chunk)))
@@ -179,16 +132,7 @@ def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _without_weights(tagger: Tagger) -> Tagger:
-    """A copy for other processes: all but the numbers, which take no memory where there are none."""
-    tensors = chain(tagger.parameters(), tagger.buffers())
-    return copy.deepcopy(tagger, {id(tensor): _empty_like(tensor) for tensor in tensors}).eval()
-
-
-def _empty_like(tensor: Tensor) -> Tensor:
-    empty = torch.empty_like(tensor, device="meta")
-    return torch.nn.Parameter(empty, requires_grad=False) if isinstance(tensor, torch.nn.Parameter) else empty
-
+# ---- In the other processes ------------------------------------------------------------------------------------------
 
 _preparer: Preparer | None = None  # of this process, if it is one of the pool
 
@@ -196,9 +140,19 @@ _preparer: Preparer | None = None  # of this process, if it is one of the pool
 def _start(preparer: Preparer) -> None:
     global _preparer
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one core each
-    torch.set_num_threads(1)
+    # Tokens come and go by the hundred thousand, none of them in a circle. To look through them for circles, again and
+    # again, would take as long as to make them.
+    gc.set_threshold(_OBJECTS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _preparer = preparer
-    gc.freeze()  # what is loaded stays, and need not be looked through again and again
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed can tell nobody, and a process of the pool would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _prepare_here(texts: list[str]) -> Prepared:

@@ -1,0 +1,168 @@
+"""Rows of bulk data: read from JSON lines or Parquet, and written again with what was found in them.
+
+Every row comes out, with all that it had. One whose text cannot be read says why, and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spansieve.segments import Entity
+
+if TYPE_CHECKING:
+    import pyarrow  # type: ignore[import-untyped]
+
+JSON_SUFFIXES, PARQUET_SUFFIXES = (".jsonl", ".ndjson"), (".parquet", ".pq")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
+_as_ascii_json = json.JSONEncoder().encode
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns are called: the one that is read, and the two that are added."""
+
+    text: str = "text"
+    entities: str = "entities"
+    error: str = "error"
+
+    def check_new(self, present: Iterable[str], where: str) -> None:
+        for name, option in ((self.entities, "entities_column"), (self.error, "error_column")):
+            if name in present:
+                raise ValueError(f"{where} has a column {name!r} already: call the new one otherwise by {option}")
+
+
+class Rows(Protocol):
+    """Of one block."""
+
+    texts: list[str | None]  # None where there is none to be read
+
+    def written(self, entities: Sequence[list[Entity]]) -> bytes:
+        """The rows with the entities of those that have a text, as a file of the same kind."""
+
+
+# ---- JSON lines ------------------------------------------------------------------------------------------------------
+
+
+class JsonRows:
+    """A line is written as it was, with two more columns at its end: numbers keep their digits, columns their order."""
+
+    def __init__(self, content: bytes, columns: Columns, where: str) -> None:
+        self._columns = columns
+        self._lines: list[str] = []
+        self._errors: list[str | None] = []
+        self.texts: list[str | None] = []
+        for line in content.removeprefix(BYTE_ORDER_MARK).split(b"\n"):
+            if line.strip():
+                self._read(line.strip(), where)
+
+    def _read(self, line: bytes, where: str) -> None:
+        text, error = None, None
+        try:
+            row = json.loads(line.decode())
+        except (ValueError, RecursionError) as problem:
+            row, error = None, f"a row must be JSON: {problem or 'nested too deep'}"
+        if error is None and not isinstance(row, dict):
+            error = f"a row must be a JSON object, got {type(row).__name__}"
+        if error is not None:
+            self._lines.append(f'{{"line": {_as_json(line.decode(errors="replace"))}}}')
+        else:
+            self._columns.check_new(row, where)
+            self._lines.append(line.decode())
+            text, error = checked_text(row, self._columns.text)
+        self.texts.append(text)
+        self._errors.append(error)
+
+    def written(self, entities: Sequence[list[Entity]]) -> bytes:
+        found = iter(entities)
+        columns, error_name = _as_json(self._columns.entities), _as_json(self._columns.error)
+        lines = []
+        for line, error in zip(self._lines, self._errors):
+            more = f"{columns}: {_json_of(next(found))}" if error is None else f"{columns}: null, {error_name}: "
+            more += "" if error is None else _as_json(error)
+            comma = "" if line[1:-1].isspace() or line == "{}" else ", "
+            lines.append(f"{line[:-1]}{comma}{more}}}\n")
+        return "".join(lines).encode()
+
+
+def _json_of(entities: Iterable[Entity]) -> str:
+    return f"[{', '.join(map(_json_of_one, entities))}]"
+
+
+def _json_of_one(entity: Entity) -> str:
+    start, end, label, text, probability, depth = entity
+    # Half a character can be written in ASCII alone.
+    written = _as_json(text) if text.isascii() or _is_whole(text) else _as_ascii_json(text)
+    share = "null" if probability is None else repr(probability)
+    return (  # by hand: of many small objects, the json module takes three times as long
+        f'{{"start": {start}, "end": {end}, "label": {_as_json(label)}, "text": {written}, "probability": {share}, '
+        f'"depth": {depth}}}'
+    )
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked_text(row: dict[str, Any], column: str) -> tuple[str | None, str | None]:
+    """The text, or why there is none."""
+    if column not in row:
+        return None, f"a row must have a column {column!r}"
+    text = row[column]
+    if not isinstance(text, str):
+        return None, f"column {column!r} must be a string, got {'null' if text is None else type(text).__name__}"
+    return text, None
+
+
+# ---- Parquet ---------------------------------------------------------------------------------------------------------
+
+
+class ParquetRows:
+    def __init__(self, table: pyarrow.Table, columns: Columns, where: str) -> None:
+        columns.check_new(table.column_names, where)
+        self._table, self._columns = table, columns
+        checked = [
+            checked_text({columns.text: value}, columns.text) for value in table.column(columns.text).to_pylist()
+        ]
+        self.texts = [text for text, _ in checked]
+        self._errors = [error for _, error in checked]
+
+    def written(self, entities: Sequence[list[Entity]]) -> bytes:
+        import pyarrow as pa
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        found = iter(entities)
+        values = [[one._asdict() for one in next(found)] if error is None else None for error in self._errors]
+        table = self._table.append_column(self._columns.entities, pa.array(values, _entities_type()))
+        table = table.append_column(self._columns.error, pa.array(self._errors, pa.string()))
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        return buffer.getvalue()
+
+
+def _entities_type() -> pyarrow.DataType:
+    import pyarrow as pa
+
+    kinds = (pa.int64(), pa.int64(), pa.string(), pa.string(), pa.float64(), pa.int64())
+    return pa.list_(pa.struct(list(zip(Entity._fields, kinds))))
+
+
+def parquet_module() -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Parquet needs pyarrow: pip install 'spansieve[ray]'") from error
+    return pq
+
+
+def unpacked(content: bytes) -> bytes:
+    return gzip.decompress(content)
