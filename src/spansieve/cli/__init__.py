@@ -10,7 +10,20 @@ from typing import Annotated, Any
 import typer
 
 from spansieve import __version__
-from spansieve.cli import benchmark, compare, convert, data, demo, evaluate, example, predict, reproduce, serve, train
+from spansieve.cli import (
+    benchmark,
+    compare,
+    convert,
+    data,
+    demo,
+    evaluate,
+    example,
+    export,
+    predict,
+    reproduce,
+    serve,
+    train,
+)
 
 app = typer.Typer(
     help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
@@ -26,6 +39,7 @@ COMMANDS = (
     evaluate.evaluate,
     predict.predict,
     serve.serve,
+    export.export,
     compare.compare,
     convert.convert,
     data.data,

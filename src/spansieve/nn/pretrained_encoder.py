@@ -130,12 +130,13 @@ class PretrainedEncoder(Encoder):
         names = ("input_ids", "attention_mask") if self.casing is None else ("input_ids", "attention_mask", "casing")
         inputs = [features[name] for name in names]
         if torch.is_grad_enabled():
-            return self._read_at_once(*inputs)
+            return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
         most = max(1, MOST_SUBWORDS // inputs[0].shape[1])
-        return torch.cat([self._read_at_once(*part) for part in zip(*(x.split(most) for x in inputs))])
+        return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(most) for x in inputs))])
 
-    def _read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
+    def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
+        """The vectors of the subwords in windows, (W, S) to (W, S, D)."""
         if self.casing is None:
             return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
         embedded = self.model.get_input_embeddings()(ids) + self.casing(casing)

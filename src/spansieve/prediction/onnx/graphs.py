@@ -1,0 +1,48 @@
+"""Graphs that onnxruntime runs: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spansieve.prediction.onnx.folder import ExportError
+
+EXTRA = "pip install 'spansieve[onnx]'"
+
+
+class Graph:
+    """One ONNX file on the CPU. Several threads may call it at once."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        runtime = _onnxruntime()
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3  # errors, which are raised as well
+        # Batches differ in shape: memory planned for one does not fit the next.
+        options.enable_mem_pattern = False
+        try:
+            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own errors have no common class
+            raise ExportError(f"{path} cannot be run by onnxruntime {runtime.__version__}: {_brief(error)}") from error
+        self._inputs = [one.name for one in self._session.get_inputs()]
+
+    def __call__(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        missing = [name for name in self._inputs if name not in arrays]
+        if missing:
+            raise ExportError(f"a graph of the export wants {', '.join(missing)}, which this version does not make")
+        return self._session.run(None, {name: arrays[name] for name in self._inputs})
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError(f"an exported model needs onnxruntime: {EXTRA}") from error
+    return onnxruntime
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

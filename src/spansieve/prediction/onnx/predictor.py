@@ -1,0 +1,115 @@
+"""An exported model over texts.
+
+Axes: B sentences, L tokens, D features.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from spansieve.data.batching import batches_by_length
+from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.models.found import MOST_SENTENCES, MOST_TOKENS, Found, readable_sentences
+from spansieve.prediction.onnx.decoding import Decoder, decoder_of
+from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
+from spansieve.prediction.onnx.graphs import Graph
+from spansieve.prediction.onnx.reading import Reader, reader_of
+from spansieve.prediction.texts import TextPredictor
+from spansieve.segments import NamedSegment
+
+BLOCK = 256  # tokens whose spans are scored at once: the hidden layer over them stays in the cache
+
+
+def load(
+    folder: str | Path,
+    threads: int | None = None,
+    tokenizer: Tokenizer = tokens_of_text,
+    batch_tokens: int | None = None,
+) -> OnnxPredictor:
+    """A model that `spansieve export` left in a folder, on so many threads of the CPU, by default one for each core.
+    Needs no network and no torch, and runs no code from the folder."""
+    folder, threads = Path(folder), threads or _usable_cores()
+    manifest = read_manifest(folder)
+    decoder = decoder_of(manifest, _decoder_arrays(folder / DECODER), threads)
+    reader, scorers = reader_of(folder, manifest, threads), Graph(folder / SCORERS, threads)
+    return OnnxPredictor(manifest, reader, scorers, decoder, tokenizer, batch_tokens)
+
+
+class OnnxPredictor(TextPredictor):
+    """What `spansieve.prediction.predictor.Predictor` gives, without torch. At most `batch_tokens` are read at once, or
+    one sequence; what comes out does not depend on it."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        reader: Reader,
+        scorers: Graph,
+        decoder: Decoder,
+        tokenizer: Tokenizer = tokens_of_text,
+        batch_tokens: int | None = None,
+    ) -> None:
+        super().__init__(tokenizer)
+        if batch_tokens is not None and batch_tokens < 1:
+            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        self.manifest, self.batch_tokens = manifest, batch_tokens
+        self._reader, self._scorers, self._decoder = reader, scorers, decoder
+        # Spans that start in one block of tokens end in the next.
+        self._beyond = 0 if manifest.model.head == "crf" else manifest.max_width - 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.manifest.labels.names
+
+    def predict_tokens(self, sentences: Sequence[Sequence[str]], probabilities: bool = False) -> list[Found]:
+        """The segments of sentences that are tokens already."""
+        readable = readable_sentences(sentences)
+        found = [Found([], [] if probabilities else None) for _ in readable]
+        filled = [i for i, sentence in enumerate(readable) if sentence]
+        sizes = self._reader.sizes([readable[i] for i in filled])
+        for batch in batches_by_length(sizes, self.batch_tokens or MOST_TOKENS, MOST_SENTENCES):
+            indices = [filled[k] for k in batch]
+            for i, one in zip(indices, self._predict([readable[i] for i in indices], probabilities)):
+                found[i] = one
+        return found
+
+    def _predict(self, sentences: Sequence[Sequence[str]], with_probabilities: bool) -> list[Found]:
+        """Of one batch, in which no sentence is empty."""
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        scores = self._scores(self._reader.vectors(sentences))
+        decoded = self._decoder(scores, lengths, with_probabilities)
+        name = self.manifest.labels.name
+        named = [[NamedSegment(s.start, s.end, name(s.label)) for s in found] for found in decoded.segments]
+        probabilities: Sequence[list[float] | None] = decoded.probabilities or [None] * len(named)
+        return [Found(*one) for one in zip(named, probabilities)]
+
+    def _scores(self, vectors: np.ndarray) -> list[np.ndarray]:
+        """(B, L, …) each, a block of tokens at a time: no text is too long for the hidden layer over its spans."""
+        num_sentences, num_tokens, _ = vectors.shape
+        rows = max(1, BLOCK // num_tokens)
+        scores: list[np.ndarray] = []
+        for b in range(0, num_sentences, rows):
+            for low in range(0, num_tokens, BLOCK):
+                block = vectors[b : b + rows, low : low + BLOCK + self._beyond]
+                parts = self._scorers({"tokens": block})
+                if not scores:
+                    scores = [np.empty((num_sentences, num_tokens, *part.shape[2:]), part.dtype) for part in parts]
+                for all_scores, part in zip(scores, parts):
+                    all_scores[b : b + rows, low : low + BLOCK] = part[:, :BLOCK]
+        return scores
+
+
+def _decoder_arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise ExportError(f"{path} must hold plain arrays: {error}") from error
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

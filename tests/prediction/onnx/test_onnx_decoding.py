@@ -1,0 +1,81 @@
+"""Scores decoded without torch: what each head's own distribution says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from spansieve.config import ModelConfig
+from spansieve.models.filtered import FilteredHead
+from spansieve.prediction.exporting import _decoder_arrays
+from spansieve.prediction.onnx import ExportError
+from spansieve.prediction.onnx.decoding import DECODERS, decoder_of
+from spansieve.prediction.onnx.folder import Manifest
+from tests.nn.heads import head_of, keep_half, tokens_of
+
+LENGTHS = [9, 1, 14, 3]
+CASES = [
+    ("fsemicrf", {}),
+    ("fsemicrf", {"skip": True}),
+    ("crf", {"scheme": "BIO"}),
+    ("crf", {"scheme": "BIOES"}),
+    ("semicrf", {}),
+    ("semicrf-unit-null", {}),
+    ("filter-only", {"skip": True}),
+    ("global-selection", {}),
+    ("global-selection", {"skip": True}),
+]
+every_case = pytest.mark.parametrize(
+    ("name", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1]
+)
+
+
+def manifest_of(name: str, head, **settings) -> Manifest:
+    return Manifest(ModelConfig(head=name, max_width=head.max_width, **settings), head.labels, None)
+
+
+def test_every_head_is_here():
+    assert {name for name, _ in CASES} == set(DECODERS)
+
+
+@every_case
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_segments_and_probabilities_are_those_of_the_distribution(name, settings, seed, threads):
+    head, tokens = head_of(name, num_names=3, max_width=4, seed=seed, **settings), tokens_of(LENGTHS, seed)
+    if isinstance(head, FilteredHead):
+        keep_half(head, tokens, LENGTHS)
+    with torch.no_grad():
+        distribution = head.distribution(tokens, torch.tensor(LENGTHS))
+        expected = [list(head.entities(structure)) for structure in distribution.mode]
+        probabilities = head.probabilities(distribution, expected)
+        scores = [part.contiguous().numpy().copy() for part in head.scores(tokens)]
+    decoder = decoder_of(manifest_of(name, head, **settings), _decoder_arrays(head), threads)
+    without = decoder([part.copy() for part in scores], np.array(LENGTHS), False)
+    found = decoder(scores, np.array(LENGTHS), True)
+    assert any(expected)
+    assert [list(one) for one in found.segments] == [list(one) for one in without.segments] == expected
+    assert without.probabilities is None
+    for one, other in zip(found.probabilities, probabilities):
+        assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
+
+
+@every_case
+def test_what_cannot_be_decoded_is_refused(name, settings):
+    head, tokens = head_of(name, **settings), tokens_of(LENGTHS)
+    manifest, arrays = manifest_of(name, head, **settings), _decoder_arrays(head)
+    for wrong in ({}, arrays | {"transition": np.zeros((2, 2), np.float32)}, arrays | {"transition": np.zeros(3)}):
+        with pytest.raises(ExportError, match="transition must be numbers of shape"):
+            decoder_of(manifest, wrong, 1)
+    decoder, lengths = decoder_of(manifest, arrays, 1), np.array(LENGTHS)
+    with torch.no_grad():
+        scores = [part.numpy().copy() for part in head.scores(tokens)]
+    with pytest.raises(ExportError, match="the export's scorers must give"):
+        decoder([part[..., :-1] for part in scores], lengths, True)
+    with pytest.raises(ExportError, match="the export's scorers must give"):
+        decoder([*scores, scores[0]], lengths, True)
+    for part in scores:
+        part[:] = np.nan
+    with pytest.raises(ValueError, match="scores must be numbers below"):
+        decoder(scores, lengths, True)

@@ -1,0 +1,196 @@
+"""An export on disk: whole or not at all, nobody's files overwritten, and nothing believed that does not fit."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spansieve.models.disk import checksums, sealed
+from spansieve.prediction import exporting
+from spansieve.prediction.exporting import export_model
+from spansieve.prediction.onnx import ExportError, is_export, load
+from spansieve.prediction.onnx.folder import MANIFEST, check_free, new_export
+from tests.prediction.onnx.taggers import drawn_tagger
+
+
+def test_what_is_in_the_folder(words, subwords):
+    names = {"manifest.json", "encoder.onnx", "scorers.onnx", "decoder.npz"}
+    assert {path.name for path in words[1].iterdir()} == names
+    assert {path.name for path in subwords[1].iterdir()} == names | {"tokenizer.json"}
+    here = str(Path(__file__).parents[3]).encode()
+    for path in (*words[1].iterdir(), *subwords[1].iterdir()):
+        assert here not in path.read_bytes()  # no export tells where it was made
+    assert is_export(words[1])
+    assert not is_export(words[1].parent)
+
+
+# ---- Writing ---------------------------------------------------------------------------------------------------------
+
+
+def test_nobodys_files_are_overwritten(tmp_path, words):
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    check_free(taken)  # empty
+    (taken / "thesis.txt").write_text("all of it")
+    for place in (taken, taken / "thesis.txt"):
+        with pytest.raises(ExportError, match="must be new, empty or another export"):
+            export_model(drawn_tagger("crf"), place)
+    assert (taken / "thesis.txt").read_text() == "all of it"
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    check_free(words[1])
+
+
+def test_another_export_is_replaced_when_the_new_one_is_whole(tmp_path):
+    place = tmp_path / "export"
+    for text in ("first", "second"):
+        with new_export(place) as new:
+            (new / MANIFEST).write_text(json.dumps({"format": "spansieve onnx", "text": text}))
+            if text == "second":
+                assert json.loads((place / MANIFEST).read_text())["text"] == "first"
+        assert json.loads((place / MANIFEST).read_text())["text"] == text
+    with pytest.raises(FileNotFoundError), new_export(place) as new:
+        (new / "no folder" / MANIFEST).touch()
+    assert json.loads((place / MANIFEST).read_text())["text"] == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["export"]
+
+
+def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(exporting, "_write_encoder", fail)
+    tagger = drawn_tagger("crf").train()
+    with pytest.raises(OSError, match="No space left"):
+        export_model(tagger, tmp_path / "export")
+    assert not list(tmp_path.iterdir())
+    assert tagger.training
+
+
+# ---- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+@pytest.mark.parametrize("name", ["manifest.json", "encoder.onnx", "scorers.onnx", "decoder.npz", "tokenizer.json"])
+def test_a_damaged_export_is_refused(subwords, name, damage, tmp_path):
+    folder = shutil.copytree(subwords[1], tmp_path / "export")
+    damage(folder / name)
+    with pytest.raises(ExportError, match=r"damaged|missing|must be a folder with a manifest"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is damaged"),
+        ("[" * 5_000, "is damaged"),
+        ("[]", "holds no exported model"),
+        ('{"format": "spansieve model"}', "holds no exported model"),
+        ('{"format": "spansieve onnx", "version": 2}', "must be of version 1, got 2: use a newer spansieve"),
+        ('{"format": "spansieve onnx", "version": 1}', "was changed after it was written"),
+        (json.dumps(sealed({"format": "spansieve onnx", "version": 1})), "does not know"),
+    ],
+)
+def test_a_foreign_manifest_is_refused(text, message, tmp_path):
+    (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(ExportError, match=message):
+        load(tmp_path)
+
+
+def test_a_foreign_folder_is_refused(tmp_path):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ExportError, match=r"an exported model must be a folder with a manifest\.json"):
+            load(place)
+
+
+def changed(source: Path, target: Path, **values) -> Path:
+    """A copy whose manifest is well sealed, and says something else; with the checksums of what is there."""
+    folder = target if target.exists() else shutil.copytree(source, target)
+    about = json.loads((folder / MANIFEST).read_text())
+    about.pop("sha256")
+    files = {name: digest for name, digest in checksums(folder).items() if name in about["files"]}
+    (folder / MANIFEST).write_text(json.dumps(sealed(about | {"files": files} | values)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret", "/etc/passwd", "encoder.onnx/../../secret", "sub/encoder.onnx", "..", ""]
+)
+def test_a_manifest_leads_nowhere_else(words, name, tmp_path):
+    (tmp_path / "secret").write_text("a secret")
+    folder = changed(words[1], tmp_path / "export")
+    files = json.loads((folder / MANIFEST).read_text())["files"]
+    changed(words[1], folder, files=files | {name: "0" * 64})
+    with pytest.raises(ExportError, match="must name files of an export alone"):
+        load(folder)
+
+
+LAYOUT = {"before": [2], "after": [3], "padding": 0, "unknown": 1, "room": 8, "overlap": 0.2, "casing": True}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": {"head": "abacus"}},
+        {"model": {"head": "fsemicrf"}},  # max_width is missing
+        {"model": []},
+        {"labels": ["LOC", "LOC"]},
+        {"labels": 3},
+        {"layout": None},
+        {"layout": {"before": [1]}},
+        {"layout": LAYOUT | {"before": "ab"}},
+        {"layout": LAYOUT | {"room": 0}},
+        {"layout": LAYOUT | {"overlap": 1.2}},
+        {"layout": LAYOUT | {"casing": 3}},
+        {"layout": LAYOUT | {"unheard_of": 3}},
+        {"files": []},
+        {"files": {}},
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(subwords, values, tmp_path):
+    with pytest.raises(ExportError, match=r"does not know|must name the checksums"):
+        load(changed(subwords[1], tmp_path / "export", **values))
+
+
+def test_more_labels_than_there_are_scores_for_are_refused(words, tmp_path):
+    with pytest.raises(ExportError, match="transition must be numbers of shape"):
+        load(changed(words[1], tmp_path / "export", labels=["A", "B", "C", "D"]))
+
+
+@pytest.mark.parametrize("name", ["encoder.onnx", "scorers.onnx", "decoder.npz", "tokenizer.json"])
+def test_files_that_are_something_else_are_refused(subwords, name, tmp_path):
+    for content in (b"", b"\x00" * 100, pickle.dumps({"a": 1})):
+        folder = shutil.copytree(subwords[1], tmp_path / f"export{len(content)}")
+        (folder / name).write_bytes(content)
+        with pytest.raises(ExportError, match=r"cannot be run by onnxruntime|is no tokenizer|must hold plain arrays"):
+            load(changed(subwords[1], folder))
+
+
+class Bomb:
+    def __init__(self, fuse: Path) -> None:
+        self.fuse = fuse
+
+    def __reduce__(self):
+        return Path.touch, (self.fuse,)
+
+
+def test_nothing_in_the_folder_is_run(words, tmp_path):
+    folder, fuse = shutil.copytree(words[1], tmp_path / "export"), tmp_path / "it-ran"
+    np.savez(folder / "decoder.npz", transition=np.array([Bomb(fuse)], object))
+    with pytest.raises(ExportError, match="must hold plain arrays"):
+        load(changed(words[1], folder))
+    assert not fuse.exists()

@@ -1,0 +1,213 @@
+"""An exported model finds what the model finds, with the same probabilities, and needs no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spansieve.evaluation.scores import evaluate
+from spansieve.models.found import Found, readable_sentences
+from spansieve.prediction import onnx
+from spansieve.prediction.exporting import _quantise, export_model
+from spansieve.prediction.onnx import predictor as predictor_module
+from spansieve.prediction.onnx import reading
+from spansieve.prediction.onnx.decoding import DECODERS
+from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, read_manifest, write_manifest
+from spansieve.prediction.predictor import Predictor
+from tests.nn.tiny import bert_folder, roberta_folder
+from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
+
+BOTH = pytest.mark.parametrize("kind", ["words", "subwords"])
+TEXT = "Ada  Lovelace met the UN in\tParis.\n\nThen\u200b القاهرة and 👍🏽, abc!"
+
+
+def same(found: list[Found], expected: list[Found]) -> bool:
+    """The same segments, and probabilities as far as single precision goes."""
+    if [one.segments for one in found] != [one.segments for one in expected]:
+        return False
+    pairs = [(one.probabilities, other.probabilities) for one, other in zip(found, expected)]
+    return all(np.allclose(p, q, rtol=1e-4, atol=1e-5) for p, q in pairs if p is not None or q is not None)
+
+
+def check_same(model: Predictor, exported: onnx.OnnxPredictor, sentences: list[list[str]]) -> None:
+    expected = model.predict_tokens(sentences, probabilities=True)
+    assert sum(len(one.segments) for one in expected) > 0
+    assert same(exported.predict_tokens(sentences, probabilities=True), expected)
+    assert same(exported.predict_tokens(sentences), model.predict_tokens(sentences))
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_found_is_what_the_model_finds(kind, seed, request):
+    model, folder = request.getfixturevalue(kind)
+    check_same(model, onnx.load(folder, threads=1), drawn_sentences(seed))
+
+
+@BOTH
+def test_texts_have_the_same_entities(kind, request):
+    model, folder = request.getfixturevalue(kind)
+    exported = onnx.load(folder)
+    assert exported.labels == model.labels == ("LOC", "ORG", "PER")
+    for sentences in (True, False):
+        expected = model.predict(TEXT, sentences=sentences)
+        found = exported.predict(TEXT, sentences=sentences)
+        assert [entity[:4] for entity in found] == [entity[:4] for entity in expected]
+        assert all(TEXT[entity.start : entity.end] == entity.text for entity in found)
+    assert [e.segments for e in exported.examples([TEXT])] == [e.segments for e in model.examples([TEXT])]
+    assert exported.predict("") == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(text=st.text(max_size=40))
+def test_any_text(words, subwords, text):
+    for model, folder in (words, subwords):
+        expected = model.predict(text)
+        found = _loaded(folder).predict(text)
+        assert [entity[:4] for entity in found] == [entity[:4] for entity in expected]
+
+
+def _loaded(folder: Path, known: dict[Path, onnx.OnnxPredictor] = {}) -> onnx.OnnxPredictor:  # noqa: B006
+    if folder not in known:
+        known[folder] = onnx.load(folder, threads=1)
+    return known[folder]
+
+
+@BOTH
+def test_batches_and_blocks_make_no_difference(kind, request, monkeypatch):
+    model, folder = request.getfixturevalue(kind)
+    sentences = [*drawn_sentences(5), ["Paris", "the", "abc"] * 40]  # in several windows, and in several blocks
+    for block, subwords, tokens in ((256, 16_384, None), (7, 30, 20), (1, 1, 1)):
+        monkeypatch.setattr(predictor_module, "BLOCK", block)
+        monkeypatch.setattr(reading, "MOST_SUBWORDS", subwords)
+        check_same(model, onnx.load(folder, batch_tokens=tokens), sentences)
+
+
+def test_a_long_text_is_one_sequence(words):
+    model, folder = words
+    text = "the abc of London " * 3_000
+    expected, found = model.predict(text, sentences=False), onnx.load(folder).predict(text, sentences=False)
+    assert [entity[:4] for entity in found] == [entity[:4] for entity in expected]
+    assert len(found) > 100
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "last"])
+def test_every_pooling(subwords, pooling):
+    _, folder = subwords
+    made = drawn_tagger("crf", encoder={"name": bert_folder(folder.parent / "bert"), "pooling": pooling}).encoder
+    features = made.features(readable_sentences(drawn_sentences(1)))
+    vectors = torch.randn(len(features["kept"]), 4)
+    reader = reading.SubwordReader.__new__(reading.SubwordReader)
+    reader._pooling = pooling
+    first, last = features["first"], features["last"]
+    found = reader._pooled(vectors.numpy(), first.numpy(), last.numpy())
+    np.testing.assert_allclose(found, made._pooled(vectors, first, last).numpy(), rtol=1e-6)
+
+
+def test_what_is_no_sentence_is_refused(words):
+    exported = _loaded(words[1])
+    with pytest.raises(TypeError, match="a sentence must be a sequence of tokens"):
+        exported.predict_tokens(["Paris"])
+    with pytest.raises(ValueError, match="batch_tokens must be at least 1, got 0"):
+        onnx.load(words[1], batch_tokens=0)
+
+
+# ---- Without torch ---------------------------------------------------------------------------------------------------
+
+ALONE = """
+import builtins, json, sys
+real = builtins.__import__
+def guarded(name, *rest, **more):
+    if name.split(".")[0] in ("torch", "transformers", "onnx", "accelerate"):
+        raise ImportError(name + " was asked for")
+    return real(name, *rest, **more)
+builtins.__import__ = guarded
+from spansieve.prediction.onnx import load
+found = load(sys.argv[1]).predict(sys.argv[2])
+assert "torch" not in sys.modules
+print(json.dumps(found))
+"""
+
+
+@BOTH
+def test_no_torch_is_imported(kind, request):
+    model, folder = request.getfixturevalue(kind)
+    command = [sys.executable, "-c", ALONE, str(folder), TEXT]
+    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=os.environ, check=False)
+    assert run.returncode == 0, run.stderr
+    expected = model.predict(TEXT)
+    assert [entity[:4] for entity in json.loads(run.stdout)] == [list(entity[:4]) for entity in expected]
+
+
+# ---- In 8 bits -------------------------------------------------------------------------------------------------------
+
+
+def test_in_8_bits_most_is_found_again(words, tmp_path):
+    model, folder = words
+    small = shutil.copytree(folder, tmp_path / "int8")
+    _quantise(small / ENCODER, is_large=False)
+    (small / MANIFEST).unlink()
+    write_manifest(small, replace(read_manifest(folder), int8=True))
+    assert {path.name for path in small.iterdir()} == {path.name for path in folder.iterdir()}
+    sentences = [sentence for sentence in drawn_sentences(2, count=60) if sentence]
+    expected, found = (one.predict_tokens(sentences, probabilities=True) for one in (model, onnx.load(small)))
+    scores = evaluate([one.segments for one in expected], [one.segments for one in found], list(map(len, sentences)))
+    assert scores.micro.f1 > 0.8
+    assert not same(found, expected)  # or nothing was in 8 bits
+
+
+# ---- All of them -----------------------------------------------------------------------------------------------------
+
+CASES = [
+    ("fsemicrf", {"features": "mean"}),
+    ("fsemicrf", {"features": "max", "skip": True}),
+    ("crf", {"scheme": "BIO"}),
+    ("semicrf", {"features": "sum"}),
+    ("semicrf-unit-null", {"features": "endpoints"}),
+    ("filter-only", {"features": "endpoints-content", "skip": True}),
+    ("global-selection", {"features": "endpoints"}),
+]
+
+
+def test_every_head_is_here():
+    assert {head for head, _ in CASES} == set(DECODERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["lstm", "conv"])
+@pytest.mark.parametrize(("head", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1])
+def test_every_head_on_the_built_in_encoder(head, settings, context, tmp_path):
+    tagger = drawn_tagger(head, context=context, **settings)
+    export_model(tagger, tmp_path / "export")
+    for seed in range(5):
+        check_same(Predictor(tagger), onnx.load(tmp_path / "export"), drawn_sentences(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [bert_folder, roberta_folder])
+@pytest.mark.parametrize(("head", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1])
+def test_every_head_on_hugging_face_encoders(head, settings, make, tmp_path):
+    for i, pooling in enumerate(("first", "mean", "last")):
+        encoder = {"name": make(tmp_path / "encoder"), "pooling": pooling, "casing": i == 1, "max_subwords": 12 + i}
+        tagger = drawn_tagger(head, encoder=encoder, **settings)
+        export_model(tagger, tmp_path / "export")
+        for seed in range(3):
+            check_same(Predictor(tagger), onnx.load(tmp_path / "export"), drawn_sentences(seed))
+
+
+def test_a_model_without_a_decoder_is_not_exported(tmp_path):
+    tagger = drawn_tagger("fsemicrf")
+    tagger.config = replace(tagger.config, head="nested")
+    with pytest.raises(onnx.ExportError, match=r"head must be one of fsemicrf, crf.*got 'nested'"):
+        export_model(tagger, tmp_path / "export")
+    assert not list(tmp_path.iterdir())
