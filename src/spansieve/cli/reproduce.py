@@ -262,9 +262,10 @@ def table2(
     console = Console()
     beside = paper_corpus(plan.corpus.name, paper)
     taggers = _taggers(plan, module.HEADS, plan.device, console)
-    tokens = [example.tokens for example in plan.corpus.test if len(example)][:sentences]
-    found = module.costs(taggers, tokens, batch or [1, 32], seconds, plan.device, peers)
-    _told(module.write_table2(_first_seed(plan), found, len(tokens), beside, out, command_line(sys.argv[1:])), console)
+    examples = [example for example in plan.corpus.test if len(example)][:sentences]
+    found = module.costs(taggers, examples, batch or [1, 32], seconds, plan.device, peers)
+    command = command_line(sys.argv[1:])
+    _told(module.write_table2(_first_seed(plan), found, len(examples), beside, out, command), console)
 
 
 @app.command()

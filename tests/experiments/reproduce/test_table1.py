@@ -33,6 +33,8 @@ def test_the_command(terminal, towns, tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["model"] for row in rows] == list(NAMES.values())
     assert (tmp_path / "out" / "table1_towns_builtin_cpu.png").read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / "out" / "table1_towns_builtin_cpu_seeds.csv").open() as file:
+        assert [row["seed"] for row in csv.DictReader(file)] == ["0"] * 5 + ["3"] * 5
     again = terminal("reproduce", "table1", *common, "--seeds", "0,3")
     assert "10 runs, 10 of them finished before" in again.out
 

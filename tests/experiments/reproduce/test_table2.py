@@ -8,8 +8,10 @@ import pytest
 
 from spansieve.experiments.reproduce.table2 import HEADS, Cost, _our_row, _their_row, costs
 from tests.experiments.reproduce.conftest import SETTINGS
-from tests.experiments.reproduce.test_baselines import TOKENS
-from tests.experiments.reproduce.test_telemetry import tagger
+from tests.experiments.reproduce.test_telemetry import SENTENCES, tagger
+from tests.training import runs
+
+EXAMPLES = [runs.Example.of(text) for text in SENTENCES]
 
 
 def test_the_command_uses_the_runs_of_table1(terminal, towns, tmp_path):
@@ -30,11 +32,11 @@ def test_the_command_uses_the_runs_of_table1(terminal, towns, tmp_path):
 
 
 def test_every_head_is_timed_at_every_batch_size():
-    found = costs({head: tagger(head) for head in ("crf", "fsemicrf")}, TOKENS, [1, 3], 0.001, "cpu")
+    found = costs({head: tagger(head) for head in ("crf", "fsemicrf")}, EXAMPLES, [1, 3], 0.001, "cpu")
     assert [(cost.head, cost.batch) for cost in found] == [("crf", 1), ("fsemicrf", 1), ("crf", 3), ("fsemicrf", 3)]
     assert all(cost.scoring > 0 and cost.decoding > 0 for cost in found)
     assert {cost.baseline for cost in found if cost.head == "fsemicrf"} == {"plain Python"}
-    alone = costs({"fsemicrf": tagger("fsemicrf")}, TOKENS, [2], 0.001, "cpu", with_baselines=False)
+    alone = costs({"fsemicrf": tagger("fsemicrf")}, EXAMPLES, [2], 0.001, "cpu", with_baselines=False)
     assert alone[0].baseline is None
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
 from spansieve.data.notes import Notes
+from spansieve.training.folder import fingerprint
 
 SAMPLE = "sample"
 SPLITS = ("train", "dev", "test")
@@ -27,6 +29,11 @@ class Corpus:
     dev: Sequence[Example]
     test: Sequence[Example]
     notes: tuple[str, ...] = ()  # what the readers could not represent, and what was left out
+
+    @cached_property
+    def prints(self) -> dict[str, str]:
+        """What tells the data of the splits from other data."""
+        return {split: fingerprint(getattr(self, split)) for split in SPLITS}
 
     def first(self, train: int, dev: int, test: int) -> Corpus:
         """The first sentences of each split."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf import Distribution
+from spansieve.data.example import Example
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.segments import Segment
 
@@ -58,9 +59,9 @@ class Scored:
         return head
 
 
-def batches_of(tagger: Tagger, sentences: Sequence[Sequence[str]], batch_size: int) -> list[Scored]:
+def batches_of(tagger: Tagger, examples: Sequence[Example], batch_size: int) -> list[Scored]:
     """Sentences of like length together, as a predictor has them."""
-    ordered = sorted(sentences, key=len)
+    ordered = sorted(tagger.sentences(examples), key=len)
     return [Scored.of(tagger, ordered[i : i + batch_size]) for i in range(0, len(ordered), batch_size)]
 
 

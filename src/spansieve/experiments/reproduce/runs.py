@@ -33,7 +33,7 @@ from spansieve.experiments.reproduce.telemetry import Fates, predict_with_fates
 from spansieve.models.disk import write_durably
 from spansieve.models.storage import load_model
 from spansieve.segments import NamedSegment
-from spansieve.training.folder import CHECKPOINTS, MODEL, RESULTS, about_run, fingerprint
+from spansieve.training.folder import CHECKPOINTS, MODEL, RESULTS, about_run
 from spansieve.training.run import train
 
 FOUND, TEST = "test.jsonl", "test.json"
@@ -72,7 +72,8 @@ def runs_of(plan: Plan) -> list[Run]:
 
 def run_of(plan: Plan, head: str, seed: int) -> Run:
     config, corpus = plan.config(head, seed), plan.corpus
-    about = about_run(config, corpus.train, corpus.dev, processes=1)
+    about = about_run(config, (), (), processes=1)
+    about["data"] = {"training": corpus.prints["train"], "dev": corpus.prints["dev"]}
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
     return Run(head, seed, config, plan.runs / f"{plan.corpus.name}_{plan.encoder_name}" / f"{head}_{seed}_{digest}")
 
@@ -94,7 +95,7 @@ def is_finished(run: Run, corpus: Corpus) -> bool:
     if not (run.folder / RESULTS).exists() or not (run.folder / TEST).exists():
         return False
     results, test = _read(run.folder / RESULTS), _read(run.folder / TEST)
-    return results["config"] == _plain(run.config) and test["data"] == fingerprint(corpus.test)
+    return results["config"] == _plain(run.config) and test["data"] == corpus.prints["test"]
 
 
 def finish(run: Run, corpus: Corpus, device: str) -> None:
@@ -105,7 +106,7 @@ def finish(run: Run, corpus: Corpus, device: str) -> None:
     found, fates = predict_with_fates(load_model(run.folder / MODEL, device), corpus.test)
     write_jsonl([replace(e, segments=tuple(s)) for e, s in zip(corpus.test, found)], run.folder / FOUND)
     lost = None if fates is None else fates.to_dict()
-    test = {"data": fingerprint(corpus.test), "fates": lost, "device": device}
+    test = {"data": corpus.prints["test"], "fates": lost, "device": device}
     write_durably(run.folder / TEST, json.dumps(test, indent=2) + "\n")
     shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)  # several times the model's size, and of no more use
 

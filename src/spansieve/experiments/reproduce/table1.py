@@ -92,8 +92,9 @@ def write_table1(plan: Plan, outcomes: Sequence[Outcome], paper: str | None, out
         tables.append(Table("Differences to FSemiCRF", [_difference_row(row, rows) for row in compared], TEST))
     if filtered := [row for row in rows if row.fates]:
         tables.append(Table("Gold lost by the filtered models", [_fates_row(row) for row in filtered], FATES))
-    tables.append(Table("Seed by seed", [_seed_row(outcome) for outcome in outcomes]))
-    return write_page(plan, "table1", "Table 1", tables, draw(rows, paper), out, command)
+    seeds = [_seed_row(outcome) for outcome in outcomes]
+    tables.append(Table("Seed by seed", seeds))
+    return write_page(plan, "table1", "Table 1", tables, draw(rows, paper), out, command, {"seeds": seeds})
 
 
 def _about_scores(plan: Plan, paper: str | None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from spansieve.data.example import Example
 from spansieve.experiments.measuring import Contender, timed_side_by_side
 from spansieve.experiments.reproduce.baselines import baseline
 from spansieve.experiments.reproduce.decoding import Scored, batches_of, one_thread, over
@@ -53,7 +54,7 @@ class Cost:
 
 def costs(
     taggers: Mapping[str, Tagger],
-    sentences: Sequence[Sequence[str]],
+    examples: Sequence[Example],
     batch_sizes: Sequence[int],
     seconds: float,
     device: str,
@@ -63,10 +64,10 @@ def costs(
     found: list[Cost] = []
     with one_thread() if device == "cpu" else nullcontext():
         for size in batch_sizes:
-            batches = {head: batches_of(tagger, sentences, size) for head, tagger in taggers.items()}
+            batches = {head: batches_of(tagger, examples, size) for head, tagger in taggers.items()}
             contenders = [one for head, some in batches.items() for one in _contenders(head, some, with_baselines)]
             timings = timed_side_by_side(contenders, seconds, device)
-            each = {(t.contender.name, t.contender.task): (1000 * t.seconds / len(sentences), t) for t in timings}
+            each = {(t.contender.name, t.contender.task): (1000 * t.seconds / len(examples), t) for t in timings}
             for head in taggers:
                 theirs = each.get((head, BASELINE))
                 found.append(
