@@ -35,6 +35,14 @@ def test_a_corpus_is_read(towns):
     assert "only the first 5/4/3 sentences" in part.describe()
 
 
+def test_notes_name_no_folders(towns):
+    (towns / "towns.train.conll").write_text("Ada B-PER\nhere O\n\nRome I-LOC\n\nBob I-PER\nStone I-LOC\n\n")
+    corpus = corpora.read_corpus(corpora.files_in(towns), "towns")
+    assert "train: " in corpus.describe()
+    assert "towns.train.conll line" in corpus.describe()
+    assert str(towns) not in corpus.describe()
+
+
 @pytest.mark.parametrize(("more", "message"), [("train.txt", "got towns.train.conll, train.txt"), (None, "got none")])
 def test_what_cannot_be_told_is_refused(towns, more, message):
     if more is None:

@@ -68,7 +68,8 @@ def read_corpus(files: Mapping[str, Path], name: str) -> Corpus:
         if not examples:
             raise DataError(f"{files[split]} must hold at least one sentence, got none")
         read.append(examples)
-        notes += [f"{split}: {found}"] if found else []
+        if found:  # told by the files' names: where they lie is this machine's affair
+            notes.append(f"{split}: {found}".replace(f"{files[split].parent}/", ""))
     train, dev, test = read
     return Corpus(name, train, dev, test, tuple(notes))
 

@@ -102,7 +102,7 @@ def _about_scores(plan: Plan, paper: str | None) -> str:
     about = f"Exact match, micro average, percent: {over}. The epoch that is tested is the best on dev."
     if paper is None:
         return about + " The paper has no figures for this corpus."
-    return about + " The paper's figures are its own, with a larger encoder: bert-large-cased or AraBERT."
+    return about + " The paper's figures are its own, with its own encoders: bert-large-cased, and AraBERT for Arabic."
 
 
 def _score_row(row: HeadRow, paper: str | None) -> Row:
