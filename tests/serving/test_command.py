@@ -44,7 +44,7 @@ def started(folder, *options, **environment):
 
 def address(process) -> str:
     line = process.stderr.readline()
-    found = re.search(r"serving model at (http://127\.0\.0\.1:\d+)", line)
+    found = re.search(r"serving stored\d+ at (http://127\.0\.0\.1:\d+)", line)
     assert found, line
     return found.group(1)
 

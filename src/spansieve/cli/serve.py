@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
 
@@ -55,7 +56,7 @@ def serve(
         console.print(f"[yellow]whoever reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
 
     def on_ready() -> None:
-        console.print(f"serving {model.name} at [bold]{address}[/]  (Ctrl-C ends it)")
+        console.print(f"serving {escape(server.name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     server.serve(model, listener, device, limits, token, threads, on_ready)
 

@@ -88,6 +88,16 @@ class Server(uvicorn.Server):
         self.batcher.refuse_new()
 
 
+def name_of(model: Path) -> str:
+    """`runs/demo/model` is the model of the run `demo`.
+
+    >>> name_of(Path("runs/demo/model")), name_of(Path("models/people"))
+    ('demo', 'people')
+    """
+    place = model.resolve()
+    return place.parent.name if place.name == "model" and place.parent.name else place.name
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Port 0: any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -108,4 +118,4 @@ def serve(
             torch.set_num_threads(threads)
         return load(model, device)
 
-    Service(load_model, model.resolve().name, limits, token, on_ready).run(listener)
+    Service(load_model, name_of(model), limits, token, on_ready).run(listener)
