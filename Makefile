@@ -5,16 +5,20 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PEERS := $(VENV)/ready-peers
 
-.PHONY: demo test test-all lint benchmark clean
+.PHONY: demo test test-all test-browser lint benchmark clean
 
 demo: $(READY)
 	$(BIN)/spansieve demo
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
 
 test-all: $(READY) lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not browser"
+
+# The page in a real Chromium, which must be there: on Debian the packages chromium and chromium-driver.
+test-browser: $(READY)
+	$(BIN)/python -m pytest -m browser tests/serving/browser
 
 lint: $(READY)
 	$(BIN)/ruff check src tests
