@@ -280,6 +280,7 @@ def test_a_client_that_goes_leaves_the_queue(held):
         held.may_go.set()
         blocker.join(20)
         assert "forgotten" not in held.seen
+        assert 'spansieve_requests_total{path="/predict",status="499"} 1.0' in served.client.get("/metrics").text
 
 
 def test_a_body_that_does_not_come(predictor):

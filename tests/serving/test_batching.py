@@ -211,6 +211,25 @@ def test_a_model_that_cannot_be_loaded_is_told():
     batcher.close(20)
 
 
+def test_a_worker_that_ends_leaves_nobody_waiting(make, worker):
+    told = []
+
+    def answer_once(tasks):
+        worker(tasks)
+        raise SystemExit("the end")
+
+    batcher = Batcher(lambda: answer_once, Limits(), Metrics(), told.append)
+    batcher.start()
+    jobs = [hold(ready(batcher), worker), submit(batcher, "waits")]
+    worker.may_go.set()
+    for job in jobs:
+        with pytest.raises(RefusedError, match="has ended"):
+            answer(job)
+    assert batcher.state is State.FAILED
+    assert len(told) == 1
+    batcher.close(20)
+
+
 @pytest.mark.parametrize("field", ["texts", "queue", "body_bytes", "seconds"])
 def test_limits_are_above_zero(field):
     with pytest.raises(ValueError, match=f"{field} must be at least"):

@@ -19,7 +19,7 @@ from spansieve.serving import metrics as metrics_module
 from spansieve.serving.batching import Batcher, Job, State, Task
 from spansieve.serving.guarding import Guarded
 from spansieve.serving.limits import Limits
-from spansieve.serving.refusing import FailedTextError, RefusedError, not_ready, shutting_down, too_slow
+from spansieve.serving.refusing import FailedTextError, RefusedError, client_gone, not_ready, shutting_down, too_slow
 from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Result
 from spansieve.serving.static import add_page
 
@@ -178,7 +178,7 @@ async def _answered(batcher: Batcher[Result], job: Job[Result], request: Request
         await asyncio.wait({answer, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return answer.result()
-        raise too_slow(seconds)  # or nobody reads it
+        raise client_gone() if gone.done() else too_slow(seconds)
     finally:
         gone.cancel()
         if not answer.done():

@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
-from spansieve.serving.refusing import FailedTextError, not_ready, queue_full, shutting_down
+from spansieve.serving.refusing import FailedTextError, not_ready, queue_full, shutting_down, worker_ended
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -71,6 +71,7 @@ class Batcher(Generic[Answer]):
         self.state = State.LOADING
         self._prepare, self._on_failure = prepare, on_failure
         self._jobs: deque[Job[Answer]] = deque()
+        self._taken: set[Job[Answer]] = set()  # those of the batch that is being read
         self._changed = threading.Condition()
         self._rate = 20_000.0  # characters per second, of the last batches
         self._thread = threading.Thread(target=self._run, name="spansieve-model", daemon=True)
@@ -129,14 +130,25 @@ class Batcher(Generic[Answer]):
     def _run(self) -> None:
         try:
             answer = self._prepare()
-        except BaseException as error:
+            if self.state is State.LOADING:
+                self.state = State.READY
+            self._work(answer)
+        except BaseException as error:  # whatever it is, nobody may wait for a thread that is no more
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        with self._changed:
             self.state = State.FAILED
-            if self._on_failure is not None:
-                self._on_failure(error)
-            return
-        if self.state is State.LOADING:
-            self.state = State.READY
+            jobs, self._jobs = self._jobs, deque()
+        for job in (*self._taken, *jobs):
+            if not job.future.done() and job.future.set_running_or_notify_cancel():
+                job.future.set_exception(worker_ended())
+        if self._on_failure is not None:
+            self._on_failure(error)
+
+    def _work(self, answer: Callable[[Sequence[Task]], list[Answer]]) -> None:
         while batch := self._take():
+            self._taken = {job for job, _ in batch}
             begin = time.perf_counter()
             self._answer(answer, batch)
             took = time.perf_counter() - begin

@@ -29,7 +29,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-CLIENT_GONE = 499  # nobody reads it but the metrics
+CLIENT_GONE = 499  # for the metrics
 
 
 class Guarded:

@@ -37,5 +37,14 @@ def queue_full(queue: int, seconds: int) -> RefusedError:
     return RefusedError(429, "queue_full", reason, {"Retry-After": str(seconds)})
 
 
+def worker_ended() -> RefusedError:
+    return RefusedError(500, "internal", "the thread of the model has ended, and the service with it")
+
+
+def client_gone() -> RefusedError:
+    """Nobody reads it; the metrics count it."""
+    return RefusedError(499, "client_gone", "the client has closed the connection")
+
+
 def too_slow(seconds: float) -> RefusedError:
     return RefusedError(504, "too_slow", f"no answer within {seconds:g} s; the request was dropped")

@@ -66,6 +66,8 @@ class Service:
             self.app,
             log_level="warning",
             access_log=False,
+            lifespan="on",
+            ws="none",
             server_header=False,
             timeout_graceful_shutdown=int(self.limits.seconds) + 5,
         )
