@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 from spansieve.segments import Entity, Segment
 
 if TYPE_CHECKING:
-    from spansieve.prediction.predictor import load as load
+    from spansieve.integrations.hub import load as load
+    from spansieve.integrations.hub import push_to_hub as push_to_hub
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Entity", "Segment", "__version__", "load"]
+__all__ = ["Entity", "Segment", "__version__", "load", "push_to_hub"]
 
 
 def __getattr__(name: str) -> Any:
-    """`load` comes with torch, and only when it is asked for."""
-    if name == "load":
-        from spansieve.prediction.predictor import load
+    """What needs torch comes when it is asked for."""
+    if name in ("load", "push_to_hub"):
+        from spansieve.integrations import hub
 
-        return load
+        return getattr(hub, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from spansieve import __version__
 from spansieve.cli import app, train
+from spansieve.prediction.texts import TEXTS_AT_ONCE
 
-COMMANDS = ("demo", "example", "train", "evaluate", "predict", "compare", "convert", "data", "benchmark")
+COMMANDS = ("demo", "example", "train", "evaluate", "predict", "rank", "compare", "convert", "data", "benchmark")
 
 
 def test_the_worked_example_shows_candidates_graph_and_best_path(terminal):
@@ -138,7 +139,7 @@ def test_ctrl_c_is_code_130(model):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(program, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **pipes) as process:
         # It answers after so many lines: then it is up, and waiting.
-        process.stdin.write("Ada\n" * 256)
+        process.stdin.write("Ada\n" * TEXTS_AT_ONCE)  # as soon as so many are there, they are answered
         process.stdin.flush()
         process.stdout.readline()
         process.send_signal(signal.SIGINT)

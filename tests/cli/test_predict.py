@@ -95,6 +95,30 @@ def test_in_a_pipe(model):
     assert done.stderr == ""
 
 
+def test_one_segmentation_for_a_whole_text(terminal, model):
+    text = f"{TEXT}\n\nChen works in Rome ."
+    cut, whole = (terminal("predict", model, text, "--as", "conll", *more).out for more in ([], ["--no-sentences"]))
+    assert cut.count("\n\n") == 2
+    assert whole.count("\n\n") == 1
+    assert entities(terminal("predict", model, text, "--no-sentences").out)[:2] == FOUND
+
+
+def test_only_what_is_probable_enough(terminal, model):
+    (line,) = terminal("predict", model, TEXT).out.splitlines()
+    shares = sorted(entity["probability"] for entity in json.loads(line)["entities"])
+    (above,) = terminal("predict", model, TEXT, "--threshold", repr(shares[-1])).out.splitlines()
+    assert [entity["probability"] for entity in json.loads(above)["entities"]] == [s for s in shares if s == shares[-1]]
+    assert terminal("predict", model, TEXT, "--threshold", "1.5").code == 2
+    assert terminal("predict", model, TEXT, "--threshold", "0.5", "--as", "conll").code == 2
+
+
+def test_bytes_that_are_no_text(terminal, model):
+    """What a shell hands over need not be UTF-8; JSON says it by its number."""
+    answer = terminal("predict", model, "Ada \udcff", "\ud83d")
+    assert answer.code == 0, answer.err
+    assert [json.loads(line)["text"] for line in answer.out.splitlines()] == ["Ada \udcff", "\ud83d"]
+
+
 # ---- Nonsense --------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
+    model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
     data: Annotated[Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)],
     format: Annotated[str | None, typer.Option(help="the format of the data, where it cannot be told")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="where to write the figures")] = None,
@@ -39,8 +39,8 @@ def evaluate(
     from spansieve.cli.reading import read_with_notes
     from spansieve.cli.tables import counts_table, percent, reliability_table, score_table
     from spansieve.evaluation.reliability import draw_reliability
+    from spansieve.integrations.hub import load
     from spansieve.prediction.assessing import assess
-    from spansieve.prediction.predictor import load
 
     if precision is not None and not 0 < precision <= 1:
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
@@ -15,6 +12,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.text import Text
+
+from spansieve.cli.texts import json_line, texts_of
 
 if TYPE_CHECKING:
     from spansieve.prediction.predictor import Predictor
@@ -30,7 +29,7 @@ class Output(str, Enum):
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
+    model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
     texts: Annotated[
         list[str] | None, typer.Argument(help="texts; without any, and without --file, standard input is read")
     ] = None,
@@ -38,6 +37,12 @@ def predict(
         list[Path] | None, typer.Option("--file", "-f", help="a file of text, each line one; - is standard input")
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="take each file as one text and not line by line")] = False,
+    sentences: Annotated[
+        bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
+    ] = True,
+    threshold: Annotated[
+        float, typer.Option(help="leave out what is less probable; `evaluate --precision` finds one", min=0, max=1)
+    ] = 0.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="where to write; standard output if not")
     ] = None,
@@ -51,75 +56,47 @@ def predict(
 
     Example: spansieve predict runs/demo/model "Alain Farley works at McGill University."
     """
-    sources = _sources(texts, file, whole)
-    from spansieve.prediction.predictor import load
+    sources = texts_of(texts, file, whole)
+    from spansieve.integrations.hub import load
 
     predictor = load(model, device)
+    if threshold and as_ is Output.conll:
+        raise typer.BadParameter("--threshold needs probabilities, which CoNLL columns have no place for")
     chosen = as_ or (Output.text if output is None and sys.stdout.isatty() else Output.jsonl)
     if output is None:
-        _write(predictor, sources, chosen, sys.stdout)
+        _write(predictor, sources, chosen, sys.stdout, sentences, threshold)
     else:
         with output.open("w", encoding="utf-8") as target:
-            _write(predictor, sources, chosen, target)
+            _write(predictor, sources, chosen, target, sentences, threshold)
 
 
-def _sources(texts: list[str] | None, files: list[Path] | None, whole: bool) -> Iterator[str]:
-    for path in files or ():
-        if path != Path("-") and not path.is_file():
-            raise FileNotFoundError(f"no file {path}")
-    if not texts and not files:
-        files = [Path("-")]
-
-    def read() -> Iterator[str]:
-        yield from texts or ()
-        for path in files or ():
-            with _opened(path) as stream:
-                try:
-                    if whole:
-                        yield stream.read()
-                    else:
-                        yield from (line.rstrip("\r\n") for line in stream)
-                except UnicodeDecodeError as error:
-                    name = "standard input" if path == Path("-") else path
-                    raise ValueError(f"{name} must be UTF-8 text: {error}") from error
-
-    return read()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[str]]:
-    """Line ends as they are, so that offsets are those of the file."""
-    if path != Path("-"):
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield file
-        return
-    stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
-    try:
-        yield stream
-    finally:
-        stream.detach()  # it is not ours to close
-
-
-def _write(predictor: Predictor, texts: Iterable[str], chosen: Output, target: IO[str]) -> None:
+def _write(
+    predictor: Predictor,
+    texts: Iterable[str],
+    chosen: Output,
+    target: IO[str],
+    sentences: bool = True,
+    threshold: float = 0.0,
+) -> None:
     if chosen is Output.conll:
-        _write_conll(predictor, texts, target)
+        _write_conll(predictor, texts, target, sentences)
         return
     console = Console(file=target, soft_wrap=True, highlight=False)
-    for text, entities in predictor.stream(texts):
+    for text, found in predictor.stream(texts, sentences=sentences):
+        entities = [entity for entity in found if entity.probability is None or entity.probability >= threshold]
         if chosen is Output.jsonl:
-            found = {"text": text, "entities": [entity._asdict() for entity in entities]}
-            target.write(json.dumps(found, ensure_ascii=False) + "\n")
+            target.write(json_line({"text": text, "entities": [entity._asdict() for entity in entities]}))
             target.flush()
         else:
             console.print(highlighted(text, entities, predictor.labels))
 
 
-def _write_conll(predictor: Predictor, texts: Iterable[str], target: IO[str]) -> None:
+def _write_conll(predictor: Predictor, texts: Iterable[str], target: IO[str], sentences: bool) -> None:
     from spansieve.data.flattening import flat
     from spansieve.data.tagging import tags_of_segments
 
     lost = 0
-    for found in predictor.examples(texts):
+    for found in predictor.examples(texts, sentences):
         example, dropped = flat(found)
         lost += len(dropped)
         tags = tags_of_segments(example.segments, len(example), "BIO")

@@ -66,12 +66,12 @@ class TextPredictor(ABC):
         self, texts: Iterable[str], probabilities: bool = True, sentences: bool = True
     ) -> Iterator[tuple[str, list[Entity]]]:
         """Each text with its entities, for texts without end: a thousand or so are held at once."""
-        for chunk in _chunks(texts):
+        for chunk in chunks_of(texts):
             yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences))
 
     def examples(self, texts: Iterable[str], sentences: bool = True) -> Iterator[Example]:
         """The sentences of texts, one after the other, with what the model finds in them as their segments."""
-        for chunk in map(listed, _chunks(texts)):
+        for chunk in map(listed, chunks_of(texts)):
             pieces = self.pieces(chunk, sentences)
             for piece, found in zip(pieces, self.predict_tokens(words_of(pieces))):
                 offsets = tuple((token.start, token.end) for token in piece.tokens)
@@ -97,7 +97,7 @@ def words_of(pieces: Sequence[Piece]) -> list[list[str]]:
     return [[token.text for token in piece.tokens] for piece in pieces]
 
 
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
     """Enough texts to make full batches, few enough to hold."""
     if isinstance(texts, str):
         raise TypeError(f"texts must be several strings, got one: {texts[:40]!r}")

@@ -1,0 +1,102 @@
+"""Models on the Hugging Face Hub: loaded by their name there, and put there.
+
+A folder is a folder: the network is asked for nothing where one is given.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.models.inspecting import ModelError, check_names, read_object
+from spansieve.models.storage import CARD, CONFIG, checked_description
+from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.predictor import load as load_folder
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def load(
+    source: str | Path,
+    device: str | torch.device = "cpu",
+    *,
+    revision: str | None = None,
+    tokenizer: Tokenizer = tokens_of_text,
+    batch_tokens: int | None = None,
+) -> Predictor:
+    """A model from a folder that `spansieve train` left, or from the Hub by its name, as `org/name`.
+
+    `revision` is a branch, a tag or a commit of the Hub's. What was fetched once is not fetched again. No code of the
+    model's is run, wherever it comes from.
+    """
+    folder = source
+    if is_hub_name(source):
+        folder = downloaded(str(source), revision)
+    elif revision is not None:
+        raise ValueError(f"revision must be left out for a folder, got {revision!r} for {source}")
+    return load_folder(folder, device, tokenizer, batch_tokens)
+
+
+def is_hub_name(source: str | Path) -> bool:
+    """True of `org/name`, unless there is a folder `org` here: what looks like a place on this machine is one."""
+    if not isinstance(source, str) or not _NAME.fullmatch(source):
+        return False
+    return not Path(source.split("/")[0]).exists()
+
+
+def downloaded(name: str, revision: str | None = None) -> Path:
+    """The folder with a model of the Hub: of all that its repository holds, only the files of the model are fetched."""
+    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        config = Path(hf_hub_download(name, CONFIG, revision=revision))
+        files = read_object(config).get("files")
+        if not isinstance(files, dict):
+            raise ModelError(f"{name} holds no spansieve model: its {CONFIG} names no files")
+        check_names(files, Path(name) / CONFIG)
+        wanted = [CONFIG, CARD, *files]
+        # One commit for all of it, though the branch may move on meanwhile.
+        commit = config.parent.name
+        return Path(snapshot_download(name, revision=commit, allow_patterns=[_as_pattern(file) for file in wanted]))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise ModelError(f"{name} is no folder here, and could not be had from the Hub: {error}") from error
+
+
+def push_to_hub(
+    folder: str | Path, name: str, *, private: bool = False, revision: str | None = None, message: str | None = None
+) -> str:
+    """Put a model's folder into the repository `org/name`, which is made where there is none. Returns the address.
+
+    Only the files of the model go there, and only if all of them are as they were written.
+    """
+    from huggingface_hub import HfApi
+
+    folder = Path(folder)
+    files = [CONFIG, *checked_description(folder)["files"]]
+    if (folder / CARD).is_file():
+        files.append(CARD)
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"name must be org/name, as the Hub has it, got {name!r}")
+    api: Any = HfApi(library_name="spansieve")
+    api.create_repo(name, private=private, exist_ok=True)
+    done = api.upload_folder(
+        repo_id=name,
+        folder_path=folder,
+        allow_patterns=[_as_pattern(file) for file in files],
+        revision=revision,
+        commit_message=message or "A spansieve model",
+    )
+    return str(done.commit_url)
+
+
+def _as_pattern(file: str) -> str:
+    """A name as the pattern that only it fits."""
+    pattern = re.sub(r"([*?[])", r"[\1]", file)
+    assert re.fullmatch(translate(pattern), file)
+    return pattern
