@@ -1,0 +1,156 @@
+"""A spaCy component: `nlp.add_pipe("spansieve", config={"model": "runs/mine/model"})`.
+
+It reads the tokens of the pipeline's tokenizer, and its sentences where it has them. All that it finds is in
+`doc.spans["spansieve"]`, with probabilities in `SpanGroup.attrs["scores"]`, and in `doc.ents`, where an entity that was
+there before stays and keeps out what overlaps it; with `overwrite_ents` it gives way. `doc.ents` cannot overlap: of
+nested entities it has the outermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+
+from spansieve.data.tokenizing import Token, sentence_spans
+from spansieve.integrations.hub import load
+from spansieve.models.inspecting import ModelError, check_names
+from spansieve.models.storage import save_model
+from spansieve.prediction.predictor import Predictor
+from spansieve.segments import NamedSegment
+
+try:
+    import srsly  # type: ignore[import-untyped]
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span, SpanGroup
+    from spacy.util import filter_spans, minibatch
+except ModuleNotFoundError as error:
+    raise ImportError(f"spaCy is needed here, got no {error.name}; pip install 'spansieve[spacy]'") from error
+
+KEY = "spansieve"
+BATCH = 256  # documents
+
+
+@Language.factory(
+    "spansieve",
+    assigns=["doc.ents", "doc.spans"],
+    default_config={"model": "", "device": "cpu", "spans_key": KEY, "set_ents": True, "overwrite_ents": False},
+)
+def make_component(
+    nlp: Language, name: str, model: str, device: str, spans_key: str, set_ents: bool, overwrite_ents: bool
+) -> Component:
+    return Component(name, model, device, spans_key, set_ents, overwrite_ents)
+
+
+class _Piece(NamedTuple):
+    """What is read as one sequence: tokens of a document, those of nothing but blanks left out."""
+
+    doc: int
+    tokens: list[int]  # their places in the document
+
+
+class Component:
+    """`model` is a folder or a name on the Hub, and is loaded when it is first needed: a pipeline that is read from
+    disk brings its own, and need not find the one it was made with."""
+
+    def __init__(
+        self,
+        name: str = KEY,
+        model: str = "",
+        device: str = "cpu",
+        spans_key: str = KEY,
+        set_ents: bool = True,
+        overwrite_ents: bool = False,
+    ) -> None:
+        self.name, self.model, self.device = name, model, device
+        self.spans_key, self.set_ents, self.overwrite_ents = spans_key, set_ents, overwrite_ents
+        self._predictor: Predictor | None = None
+
+    @property
+    def predictor(self) -> Predictor:
+        if self._predictor is None:
+            if not self.model:
+                raise ValueError("model must be a folder or a name on the Hub: config={'model': 'runs/mine/model'}")
+            self._predictor = load(self.model, self.device)
+        return self._predictor
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """None before the model is loaded: spaCy asks a pipeline that it has not yet read from disk."""
+        return () if self._predictor is None else self._predictor.labels
+
+    def __call__(self, doc: Doc) -> Doc:
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = BATCH) -> Iterator[Doc]:
+        """The sentences of all documents of a batch are read together."""
+        for docs in minibatch(stream, size=batch_size):
+            yield from self._annotated(list(docs))
+
+    def _annotated(self, docs: list[Doc]) -> list[Doc]:
+        pieces = [_Piece(i, tokens) for i, doc in enumerate(docs) for tokens in _sequences(doc)]
+        words = [[docs[piece.doc][i].text for i in piece.tokens] for piece in pieces]
+        spans: list[list[Span]] = [[] for _ in docs]
+        scores: list[list[float]] = [[] for _ in docs]
+        for piece, found in zip(pieces, self.predictor.predict_tokens(words, probabilities=True)):
+            spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in found.segments]
+            scores[piece.doc] += found.probabilities or []
+        for doc, found_spans, found_scores in zip(docs, spans, scores):
+            self._annotate(doc, found_spans, found_scores)
+        return docs
+
+    def _annotate(self, doc: Doc, spans: list[Span], scores: list[float]) -> None:
+        attrs = {"scores": np.array(scores, np.float64)}
+        doc.spans[self.spans_key] = SpanGroup(doc, name=self.spans_key, attrs=attrs, spans=spans)
+        if not self.set_ents:
+            return
+        first, second = (spans, doc.ents) if self.overwrite_ents else (doc.ents, spans)
+        kept = filter_spans(first)
+        taken = {i for span in kept for i in range(span.start, span.end)}
+        kept += [span for span in filter_spans(second) if taken.isdisjoint(range(span.start, span.end))]
+        doc.set_ents(kept, default="outside")
+
+    # ---- On disk, and as bytes: the whole model goes along
+
+    def to_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> None:
+        save_model(self.predictor.tagger, Path(path))
+
+    def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> Component:
+        self._predictor = load(Path(path), self.device)
+        return self
+
+    def to_bytes(self, *, exclude: Sequence[str] = ()) -> bytes:
+        with TemporaryDirectory() as place:
+            folder = Path(place) / "model"
+            self.to_disk(folder)
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            return srsly.msgpack_dumps({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+
+    def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> Component:
+        files = srsly.msgpack_loads(data)
+        if not isinstance(files, dict):
+            raise ModelError("the bytes of a component must hold the files of a model")
+        check_names(files, Path("bytes"))
+        with TemporaryDirectory() as place:
+            for name, content in files.items():
+                path = Path(place) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            return self.from_disk(place)
+
+
+def _sequences(doc: Doc) -> list[list[int]]:
+    """Its sentences, by the pipeline where that has told them, otherwise by our own rules."""
+    if doc.has_annotation("SENT_START"):
+        sentences = [[token.i for token in sentence if not token.is_space] for sentence in doc.sents]
+        return [sentence for sentence in sentences if sentence]
+    places = [token.i for token in doc if not token.is_space]
+    tokens = [Token(doc[i].text, doc[i].idx, doc[i].idx + len(doc[i])) for i in places]
+    return [places[start:end] for start, end in sentence_spans(doc.text, tokens)]
+
+
+def _span(doc: Doc, places: list[int], segment: NamedSegment) -> Span:
+    return Span(doc, places[segment.start], places[segment.end - 1] + 1, label=segment.label)
