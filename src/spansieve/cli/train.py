@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
+from spansieve.config import BUILTIN, Config, Head, parsed_setting, preset, presets, read_config, with_settings
 
 if TYPE_CHECKING:
     from spansieve.training.run import TrainingResult
@@ -28,10 +28,7 @@ def train(
             "--preset", help=f"A shipped configuration: {', '.join(presets())}; builtin or pretrained if none is given."
         ),
     ] = None,
-    head: Annotated[
-        str | None,
-        typer.Option(help="fsemicrf, crf, semicrf, semicrf-unit-null, filter-only or global-selection."),
-    ] = None,
+    head: Annotated[str | None, typer.Option(help=f"One of {', '.join(get_args(Head))}.")] = None,
     encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How often the data is gone through.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Sentences in a batch, on each process.")] = None,
