@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -20,6 +21,7 @@ from spansieve.prediction.bulk_blocks import Block, blocks_of, files_of
 from spansieve.prediction.bulk_ledger import BulkError, Ledger
 from spansieve.prediction.bulk_rows import Columns, JsonRows
 from spansieve.prediction.predictor import Predictor
+from tests.prediction.trained import trained
 
 TEXTS = ["we went to Paris yesterday", "", "word. " * 9 + "in القاهرة today", "Ada  Lovelace lives in New\nYork ."]
 
@@ -124,6 +126,21 @@ def test_the_pipeline_writes_the_same(model, predictor, tmp_path):
     job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300, precision="bf16")
     assert run_bulk(job).rows == 12
     assert [row["id"] for row in read_parts(tmp_path / "out")] == list(range(12))
+
+
+def test_only_what_is_probable_enough(tmp_path):
+    made = trained("semicrf", steps=15)  # not sure of much
+    save_model(made.tagger, tmp_path / "model")
+    write_jsonl(tmp_path / "in.jsonl", rows(12))
+    job = Job(tmp_path / "model", str(tmp_path / "in.jsonl"), str(tmp_path / "all"))
+    run_bulk(job)
+    found = [row["entities"] for row in read_parts(tmp_path / "all")]
+    shares = sorted(entity["probability"] for entities in found for entity in entities)
+    threshold = (shares[0] + shares[-1]) / 2
+    run_bulk(replace(job, output=str(tmp_path / "some"), threshold=threshold))
+    some = [row["entities"] for row in read_parts(tmp_path / "some")]
+    assert some == [[entity for entity in entities if entity["probability"] >= threshold] for entities in found]
+    assert 0 < sum(map(len, some)) < len(shares)
 
 
 # ---- Rows that are no rows -------------------------------------------------------------------------------------------
@@ -302,7 +319,7 @@ def test_nonsense_is_refused(model, tmp_path):
         run_bulk(Job(model, str(tmp_path / "*.jsonl"), str(tmp_path / "out"), block_size=0))
     with pytest.raises(ValueError, match="engine must be local or ray, got 'spark'"):
         run_bulk(Job(model, str(tmp_path / "*.jsonl"), str(tmp_path / "out")), engine="spark")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="a model must be a folder"):
         run_bulk(Job(tmp_path / "nothing", str(tmp_path / "*.jsonl"), str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
 

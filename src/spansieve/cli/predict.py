@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from spansieve.cli.predict_bulk import Cluster, bulk_option, predict_bulk
 from spansieve.cli.texts import json_line, texts_of
 
 if TYPE_CHECKING:
@@ -43,19 +44,46 @@ def predict(
     threshold: Annotated[
         float, typer.Option(help="leave out what is less probable; `evaluate --precision` finds one", min=0, max=1)
     ] = 0.0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="where to write; standard output if not")
-    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="where to write; standard output if not")] = None,
     as_: Annotated[
         Output | None,
         typer.Option("--as", help="JSON lines, CoNLL columns, or highlighted text, which a terminal gets by default"),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    input_: Annotated[str | None, bulk_option("--input", "rows as JSON lines or Parquet: a file, folder, URI")] = None,
+    engine: Annotated[str, bulk_option("--engine", "local: this process; ray: a cluster")] = "local",
+    address: Annotated[str | None, bulk_option("--address", "of a Ray cluster; one is started here if not")] = None,
+    replicas: Annotated[int | None, bulk_option("--replicas", "copies of the model there; as many as fit")] = None,
+    workers: Annotated[int, bulk_option("--workers", "processes that prepare text for each copy")] = 0,
+    precision: Annotated[str, bulk_option("--precision", "of the encoder: fp32 or bf16")] = "fp32",
+    text_column: Annotated[str, bulk_option("--text-column", "what is read")] = "text",
+    entities_column: Annotated[str, bulk_option("--entities-column", "what is added")] = "entities",
+    error_column: Annotated[str, bulk_option("--error-column", "why a row could not be read")] = "error",
+    block_size: Annotated[int, bulk_option("--block-size", "MB of input that become one part")] = 32,
 ) -> None:
     """Find the entities of texts.
 
     Example: spansieve predict runs/demo/model "Alain Farley works at McGill University."
     """
+    if input_ is not None:
+        if texts or file or whole or as_ is not None:
+            raise typer.BadParameter("--input takes rows, so there can be no texts, no --file, no --whole and no --as")
+        predict_bulk(
+            model,
+            input_,
+            output,
+            Cluster(engine, address, replicas),
+            columns={"text": text_column, "entities": entities_column, "error": error_column},
+            device=device,
+            precision=precision,
+            workers=workers,
+            block_size=block_size << 20,
+            sentences=sentences,
+            threshold=threshold,
+        )
+        return
+    if engine != "local":
+        raise typer.BadParameter("--engine needs rows to work on, from --input")
     sources = texts_of(texts, file, whole)
     from spansieve.integrations.hub import load
 
@@ -66,7 +94,7 @@ def predict(
     if output is None:
         _write(predictor, sources, chosen, sys.stdout, sentences, threshold)
     else:
-        with output.open("w", encoding="utf-8") as target:
+        with Path(output).open("w", encoding="utf-8") as target:
             _write(predictor, sources, chosen, target, sentences, threshold)
 
 

@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from spansieve.models.disk import checksum
-from spansieve.models.storage import CONFIG, load_model
+from spansieve.models.storage import checked_description, load_model
 from spansieve.prediction.bulk_blocks import BLOCK_SIZE, Block, blocks_of, files_of
 from spansieve.prediction.bulk_ledger import BulkError, Ledger, Outcome
 from spansieve.prediction.bulk_rows import Columns, Rows
@@ -40,6 +39,8 @@ class Job:
     device: str = "cpu"
     precision: Precision = "fp32"
     workers: int = 0  # processes that prepare text for each copy of the model
+    sentences: bool = True  # or each text is one sequence
+    threshold: float = 0.0  # what is less probable is left out
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,12 @@ def run_bulk(
     ledger.open(
         {
             "format": FORMAT,
-            "model": checksum(Path(job.model) / CONFIG),
+            "model": checked_description(Path(job.model))["files"],
             "columns": asdict(job.columns),
             "block_size": job.block_size,
+            "precision": job.precision,
+            "sentences": job.sentences,
+            "threshold": job.threshold,
             "files": [list(file) for file in files],
         }
     )
@@ -135,10 +139,22 @@ def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     """The job's model at work, found in a folder."""
     tagger = load_model(model, job.device)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
-        yield Predictor(tagger).stream
+        predictor = Predictor(tagger)
+        yield _above(job.threshold, lambda texts: predictor.stream(texts, sentences=job.sentences))
         return
-    with Pipeline(tagger, job.workers, job.precision) as pipeline:
-        yield pipeline.stream
+    with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences) as pipeline:
+        yield _above(job.threshold, pipeline.stream)
+
+
+def _above(threshold: float, stream: Stream) -> Stream:
+    if not threshold:
+        return stream
+
+    def above(texts: Iterable[str]) -> Iterator[tuple[str, list[Entity]]]:
+        for text, entities in stream(texts):
+            yield text, [one for one in entities if one.probability is None or one.probability >= threshold]
+
+    return above
 
 
 @dataclass

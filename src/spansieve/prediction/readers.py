@@ -23,7 +23,7 @@ class Reader(Protocol):
     """The half of an encoder that works on the host. It can be sent to other processes."""
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """How much each sentence gives to read."""
+        """How much each sentence gives to read, special subwords included."""
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """What the encoder takes, of B sentences."""
@@ -63,8 +63,8 @@ class SubwordReader:
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         self._learn(sentences)
-        known = self._known
-        return [sum(len(known[token]) or 1 for token in sentence) for sentence in sentences]
+        known, around = self._known, len(self._layout.before) + len(self._layout.after)
+        return [around + sum(len(known[token]) or 1 for token in sentence) for sentence in sentences]
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         return self._layout.features(sentences, self._cuts)  # type: ignore[arg-type]  # of an Encoding it asks no more
