@@ -320,8 +320,8 @@ def graph_size(plan: Plan, out: Out = RESULTS) -> None:
 @_planned
 def throughput(
     plan: Plan,
-    rounds: Annotated[int, typer.Option(help="Turns of each contender.", min=1)] = 7,
-    steps: Annotated[int, typer.Option(help="Steps in a turn.", min=1)] = 24,
+    rounds: Annotated[int, typer.Option(help="Turns of each contender.", min=1)] = 11,
+    steps: Annotated[int, typer.Option(help="Steps in a turn.", min=1)] = 12,
     out: Out = RESULTS,
 ) -> None:
     """Training batches per second at batches of 8.
