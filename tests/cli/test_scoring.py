@@ -38,6 +38,17 @@ def test_how_far_probabilities_can_be_trusted(terminal, model, corpus):
     assert "precision must lie in (0, 1], got 95" in refused.err
 
 
+def test_the_filters_own_probability(terminal, model, corpus):
+    errors = []
+    for kind in ("given-candidates", "with-filter"):
+        answer = terminal(
+            "evaluate", model, corpus / "dev.conll", "--probability", kind, "--json", corpus / "scores.json"
+        )
+        assert answer.code == 0, answer.err
+        errors.append(json.loads((corpus / "scores.json").read_text())["calibration"]["expected_error"])
+    assert errors[0] != errors[1]
+
+
 def test_labels_that_the_model_does_not_know(terminal, model, corpus):
     (corpus / "new.conll").write_text("ACME B-[ORG]\nand O\nAda B-PER\n\n")
     answer = terminal("evaluate", model, corpus / "new.conll")

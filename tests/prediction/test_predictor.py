@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from spansieve.models.storage import save_model
 from spansieve.models.tagger import HEADS
 from spansieve.prediction import texts as texts_module
 from spansieve.prediction.assessing import assess
-from spansieve.prediction.predictor import load
+from spansieve.prediction.predictor import Predictor, load
 from tests.prediction.trained import EXAMPLES, trained
 
 PLACES = ["Paris", "New York", "New\u00a0 \nYork", "القاهرة", "Ada Lovelace", "Cafe\u0301 Paris", "Ada\u200b Lovelace"]
@@ -166,3 +167,31 @@ def test_assessing(predictor):
     assert found.threshold is None
     threshold = assess(predictor, examples, precision=0.9).threshold
     assert (threshold.precision, threshold.recall) == (1, pytest.approx(6 / 7))
+
+
+# ---- With the filter's own probability -------------------------------------------------------------------------------
+
+
+def test_probabilities_with_the_filter(predictor):
+    tagger = predictor.tagger
+    tokens = ["Ada", "Lovelace", "lives", "in", "New", "York", "."]
+    (given_,), (with_,) = (
+        Predictor(tagger, probability=kind).predict_tokens([tokens], probabilities=True)
+        for kind in ("given-candidates", "with-filter")
+    )
+    assert given_.segments == with_.segments == [(0, 2, "PER"), (4, 6, "LOC")]
+    with torch.no_grad():
+        batch = tagger.batch([tokens])
+        local = tagger.head.scores(tagger.encoder(batch.features))[0][0].softmax(-1)
+    for segment, share, product in zip(given_.segments, given_.probabilities, with_.probabilities):
+        by_filter = float(local[segment.start, segment.width - 1, tagger.labels.id(segment.label)])
+        assert product == pytest.approx(share * by_filter, abs=1e-6)
+        assert product < share
+
+
+def test_without_a_filter_it_is_the_marginal():
+    tagger = trained("crf", steps=20).tagger
+    text = "Ada Lovelace lives in New York ."
+    assert Predictor(tagger, probability="with-filter").predict(text) == Predictor(tagger).predict(text) != []
+    with pytest.raises(ValueError, match="probability must be one of given-candidates, with-filter, got 'luck'"):
+        Predictor(tagger, probability="luck").predict(text)

@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from spansieve.cli.probability import Kind, Probability
+
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
 
@@ -26,6 +28,7 @@ def evaluate(
     precision: Annotated[
         float | None, typer.Option(help="a precision that you need, such as 0.95: tells from which probability on")
     ] = None,
+    probability: Probability = Kind.given_candidates,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
 ) -> None:
@@ -45,7 +48,7 @@ def evaluate(
     if precision is not None and not 0 < precision <= 1:
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")
     console = Console()
-    predictor = load(model, device)
+    predictor = load(model, device, probability=probability.value)
     assessment = assess(predictor, read_with_notes(data, format, console), seed, precision)
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from spansieve.cli.predict_bulk import Cluster, bulk_option, predict_bulk
+from spansieve.cli.probability import Kind, Probability
 from spansieve.cli.texts import json_line, texts_of
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def predict(
         Output | None,
         typer.Option("--as", help="JSON lines, CoNLL columns, or highlighted text, which a terminal gets by default"),
     ] = None,
+    probability: Probability = Kind.given_candidates,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     input_: Annotated[str | None, bulk_option("--input", "rows as JSON lines or Parquet: a file, folder, URI")] = None,
     engine: Annotated[str, bulk_option("--engine", "local: this process; ray: a cluster")] = "local",
@@ -87,7 +89,7 @@ def predict(
     sources = texts_of(texts, file, whole)
     from spansieve.integrations.hub import load
 
-    predictor = load(model, device)
+    predictor = load(model, device, probability=probability.value)
     if threshold and as_ is Output.conll:
         raise typer.BadParameter("--threshold needs probabilities, which CoNLL columns have no place for")
     chosen = as_ or (Output.text if output is None and sys.stdout.isatty() else Output.jsonl)

@@ -14,6 +14,7 @@ import torch
 
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.inspecting import ModelError, check_names, read_object
+from spansieve.models.predicting import Probability
 from spansieve.models.storage import CARD, CONFIG, checked_description
 from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.predictor import load as load_folder
@@ -28,6 +29,7 @@ def load(
     revision: str | None = None,
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
+    probability: Probability = "given-candidates",
 ) -> Predictor:
     """A model from a folder that `spansieve train` left, or from the Hub by its name, as `org/name`.
 
@@ -39,7 +41,7 @@ def load(
         folder = downloaded(str(source), revision)
     elif revision is not None:
         raise ValueError(f"revision must be left out for a folder, got {revision!r} for {source}")
-    return load_folder(folder, device, tokenizer, batch_tokens)
+    return load_folder(folder, device, tokenizer, batch_tokens, probability)
 
 
 def is_hub_name(source: str | Path) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from spansieve.data.tokenizing import Token, sentence_spans
 from spansieve.integrations.hub import load
 from spansieve.models.inspecting import ModelError, check_names
+from spansieve.models.predicting import Probability
 from spansieve.models.storage import save_model
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment
@@ -37,12 +38,26 @@ BATCH = 256  # documents
 @Language.factory(
     "spansieve",
     assigns=["doc.ents", "doc.spans"],
-    default_config={"model": "", "device": "cpu", "spans_key": KEY, "set_ents": True, "overwrite_ents": False},
+    default_config={
+        "model": "",
+        "device": "cpu",
+        "spans_key": KEY,
+        "set_ents": True,
+        "overwrite_ents": False,
+        "probability": "given-candidates",
+    },
 )
 def make_component(
-    nlp: Language, name: str, model: str, device: str, spans_key: str, set_ents: bool, overwrite_ents: bool
+    nlp: Language,
+    name: str,
+    model: str,
+    device: str,
+    spans_key: str,
+    set_ents: bool,
+    overwrite_ents: bool,
+    probability: Probability,
 ) -> Component:
-    return Component(name, model, device, spans_key, set_ents, overwrite_ents)
+    return Component(name, model, device, spans_key, set_ents, overwrite_ents, probability)
 
 
 class _Piece(NamedTuple):
@@ -64,9 +79,11 @@ class Component:
         spans_key: str = KEY,
         set_ents: bool = True,
         overwrite_ents: bool = False,
+        probability: Probability = "given-candidates",
     ) -> None:
         self.name, self.model, self.device = name, model, device
         self.spans_key, self.set_ents, self.overwrite_ents = spans_key, set_ents, overwrite_ents
+        self.probability = probability
         self._predictor: Predictor | None = None
 
     @property
@@ -74,7 +91,7 @@ class Component:
         if self._predictor is None:
             if not self.model:
                 raise ValueError("model must be a folder or a name on the Hub: config={'model': 'runs/mine/model'}")
-            self._predictor = load(self.model, self.device)
+            self._predictor = load(self.model, self.device, probability=self.probability)
         return self._predictor
 
     @property
@@ -119,7 +136,7 @@ class Component:
         save_model(self.predictor.tagger, Path(path))
 
     def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> Component:
-        self._predictor = load(Path(path), self.device)
+        self._predictor = load(Path(path), self.device, probability=self.probability)
         return self
 
     def to_bytes(self, *, exclude: Sequence[str] = ()) -> bytes:

@@ -5,18 +5,34 @@ Axes: B sentences, L tokens, K widths, Y labels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from spansieve.models.tagger import Batch, Tagger
+from spansieve.models.head import like_entities
+from spansieve.models.tagger import Tagger
+from spansieve.segments import Segment
 
 
-def local_log_probabilities(tagger: Tagger, batch: Batch) -> tuple[Tensor, Tensor]:
+def local_log_probabilities(tagger: Tagger, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """log P(label of this span) by the filter alone, (B, L, K, Y), and where there is such a span, (B, L, K).
 
     The model must be one that filters.
     """
-    scores = tagger.head.scores(tagger._tokens(batch))[0]
+    scores = tagger.head.scores(tokens)[0]
     start = torch.arange(scores.shape[1], device=scores.device)[:, None]
     end = start + torch.arange(1, scores.shape[2] + 1, device=scores.device)  # (L, K)
-    return scores.log_softmax(-1), end <= batch.lengths[:, None, None]
+    return scores.log_softmax(-1), end <= lengths[:, None, None]
+
+
+def local_probabilities(
+    tagger: Tagger, tokens: Tensor, lengths: Tensor, entities: Sequence[Sequence[Segment]]
+) -> list[list[float]]:
+    """P(the span has this label) of each entity, by the filter alone."""
+    if not any(entities):
+        return [[] for _ in entities]
+    log_probability, _ = local_log_probabilities(tagger, tokens, lengths)
+    place = [(b, s.start, s.end - s.start - 1, s.label) for b, found in enumerate(entities) for s in found]
+    values = log_probability[torch.tensor(place, device=tokens.device).unbind(1)].exp()
+    return like_entities(values.tolist(), entities)

@@ -10,7 +10,7 @@ import torch
 
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.found import Found
-from spansieve.models.predicting import predict_segments
+from spansieve.models.predicting import Probability, predict_segments
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.prediction.analysing import Analysis, analyse_tokens, analysis_of
@@ -22,18 +22,30 @@ def load(
     device: str | torch.device = "cpu",
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
+    probability: Probability = "given-candidates",
 ) -> Predictor:
     """A model that `spansieve train` left in a folder. Needs no network and runs no code from the folder."""
-    return Predictor(load_model(folder, device), tokenizer, batch_tokens)
+    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability)
 
 
 class Predictor(TextPredictor):
     """With torch, on the tagger's device. At most `batch_tokens` are read at once, or one sequence; what comes out does
-    not depend on it."""
+    not depend on it.
 
-    def __init__(self, tagger: Tagger, tokenizer: Tokenizer = tokens_of_text, batch_tokens: int | None = None) -> None:
+    Under a model that filters, an entity's probability is its marginal given the candidates, or `with-filter` that
+    times the filter's probability of the span's label: not a marginal of one distribution, but nearer to how often such
+    entities are right, since what is left after a good filter is often a single reading.
+    """
+
+    def __init__(
+        self,
+        tagger: Tagger,
+        tokenizer: Tokenizer = tokens_of_text,
+        batch_tokens: int | None = None,
+        probability: Probability = "given-candidates",
+    ) -> None:
         super().__init__(tokenizer)
-        self.tagger, self.batch_tokens = tagger, batch_tokens
+        self.tagger, self.batch_tokens, self.probability = tagger, batch_tokens, probability
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -41,7 +53,9 @@ class Predictor(TextPredictor):
 
     def predict_tokens(self, sentences: Sequence[Sequence[str]], probabilities: bool = False) -> list[Found]:
         """The segments of sentences that are tokens already."""
-        return predict_segments(self.tagger, sentences, probabilities, batch_tokens=self.batch_tokens)
+        return predict_segments(
+            self.tagger, sentences, probabilities, batch_tokens=self.batch_tokens, probability=self.probability
+        )
 
     @overload
     def analyse(  # type: ignore[overload-overlap]
