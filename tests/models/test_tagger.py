@@ -145,8 +145,9 @@ def test_mixed_precision_under_every_head(name):
 @pytest.mark.parametrize("context", ["lstm", "conv"])
 @pytest.mark.parametrize("features", ["sum", "max", "endpoints", "endpoints-content"])
 @pytest.mark.parametrize("name", HEADS)
-def test_a_gpu_gives_the_same(name, features, context):
-    tagger = tagger_for(head=name, features=features, builtin=replace(SMALL.builtin, context=context))
+def test_a_gpu_gives_the_same(name, features, context, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    tagger = tagger_for(head=name, features=features, builtin=replace(SMALL.builtin, context=context, unseen_rate=0.0))
     sentences = [e.tokens for e in EXAMPLES]
     batch = tagger.batch(sentences, [tagger.training_segments(e)[0] for e in EXAMPLES])
     answers = []
@@ -159,7 +160,8 @@ def test_a_gpu_gives_the_same(name, features, context):
         answers.append(([number.detach().cpu() for number in numbers], [one.segments for one in found]))
     assert answers[0][1] == answers[1][1]
     for here, there in zip(answers[0][0], answers[1][0]):
-        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-3)
+        # Of sums, gradients above all, what cancels leaves the rounding of the largest.
+        torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-3 * max(1.0, float(here.abs().max())))
 
 
 @pytest.mark.parametrize("head", ["fsemicrf", "crf"])

@@ -67,8 +67,8 @@ def run_throughput(
     examples: Sequence[Example],
     batch_sizes: Sequence[int],
     device: str,
-    rounds: int = 7,
-    steps: int = 24,
+    rounds: int = 11,
+    steps: int = 12,
     config: Config | None = None,
 ) -> list[dict[str, object]]:
     """One row per contender and batch size, with the ratio to the token softmax. A configuration may be given, whose
