@@ -61,6 +61,7 @@ def test_the_graph_is_the_distribution(head, skip):
             share = sum(p for path, p in probability.items() if i in path)
             assert candidate.probability == pytest.approx(share, abs=1e-5)
             assert candidate.local_score > 0  # or the filter would not have kept it
+            assert 1 / 3 < candidate.local_probability <= 1  # the most likely of three labels
         assert one.found.segments == [graph.candidates[i].segment for i in best[0]]
         for reading, path in zip(one.readings, best):
             assert reading.probabilities == pytest.approx([probability[path]], abs=1e-5)
@@ -70,11 +71,13 @@ def test_the_graph_is_the_distribution(head, skip):
         assert graph.num_edges == len(graph.edges)
 
 
+@pytest.mark.parametrize("probability", ["given-candidates", "with-filter"])
 @pytest.mark.parametrize("head", sorted(HEADS))
-def test_what_is_found_is_what_is_predicted(head):
+def test_what_is_found_is_what_is_predicted(head, probability):
     tagger = random_tagger(head)
-    explained = explain(tagger, SENTENCES, top_k=2)
-    for one, expected in zip(explained, predict_segments(tagger, SENTENCES, with_probabilities=True), strict=True):
+    explained = explain(tagger, SENTENCES, top_k=2, probability=probability)
+    predicted = predict_segments(tagger, SENTENCES, with_probabilities=True, probability=probability)
+    for one, expected in zip(explained, predicted, strict=True):
         assert one.found.segments == expected.segments
         assert one.found.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
         assert (one.graph is not None) == has_graph(tagger)

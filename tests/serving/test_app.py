@@ -80,6 +80,7 @@ def test_every_model_can_be_served(head):
         (sentence,) = result["sentences"]
         assert (sentence["graph"] is not None) == about["has_graph"]
         assert (sentence["note"] is None) == about["has_graph"]
+        assert about["probability"] == ("given-candidates" if about["has_graph"] else "marginal")
         assert sentence["alternatives"][0]["entities"][0]["text"] == "Paris"
 
 
@@ -183,6 +184,7 @@ class Held:
 
     def __init__(self, predictor) -> None:
         self.labels, self.tagger, self.tokenizer = predictor.labels, predictor.tagger, predictor.tokenizer
+        self.probability = predictor.probability
         self._predictor = predictor
         self.may_go, self.is_busy = threading.Event(), threading.Event()
         self.may_go.set()

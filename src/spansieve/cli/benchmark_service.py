@@ -14,7 +14,7 @@ def service(
     clients: Annotated[int, typer.Option(min=1, help="how many ask at once")] = 32,
     seconds: Annotated[float, typer.Option(min=1, help="for how long")] = 60.0,
     requests: Annotated[int, typer.Option(min=1, help="at least so many, to see what memory it takes")] = 10_000,
-    threads: Annotated[int | None, typer.Option(min=1, help="of the model; what torch takes if not given")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
     out: Annotated[Path, typer.Option(help="folder for the table, the CSV and the plot")] = Path("results"),
 ) -> None:
     """Waits, requests per second and memory of the service with many clients at once, on this machine."""

@@ -5,21 +5,27 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from spansieve.cli.probability import Kind, Probability
+
+if TYPE_CHECKING:
+    from spansieve.prediction.predictor import Predictor
+
 TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
+    model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free")] = 8000,
+    probability: Probability = Kind.given_candidates,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
-    threads: Annotated[int | None, typer.Option(min=1, help="of the model; what torch takes if not given")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(help=f"a file with the token that clients must send; or set {TOKEN_VARIABLE}", show_default=False),
@@ -35,9 +41,8 @@ def serve(
     Example: spansieve serve runs/demo/model
     """
     token = _token(token_file)
-    if not model.is_dir():
-        raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
     try:
+        from spansieve.integrations.hub import is_hub_name, load
         from spansieve.serving import server
         from spansieve.serving.limits import Limits
     except ImportError as error:
@@ -45,6 +50,8 @@ def serve(
             raise
         raise ImportError(f"serving needs {error.name}: pip install 'spansieve[serve]'") from error
 
+    if not is_hub_name(model) and not Path(model).is_dir():
+        raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
     limits = Limits(
         body_bytes=max_body, texts=max_texts, text_characters=max_characters, queue=max_queue, seconds=timeout
     )
@@ -58,7 +65,10 @@ def serve(
     def on_ready() -> None:
         console.print(f"serving {escape(server.name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
-    server.serve(model, listener, device, limits, token, threads, on_ready)
+    def load_model() -> Predictor:
+        return load(model, device, probability=probability.value)
+
+    server.serve(load_model, server.name_of(model), listener, limits, token, threads, on_ready)
 
 
 def _token(file: Path | None) -> str | None:

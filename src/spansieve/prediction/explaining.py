@@ -18,7 +18,9 @@ from spansieve.crf import FilteredSemiMarkov, NestedSegments
 from spansieve.crf.candidates import Windows
 from spansieve.data.batching import batches_by_length
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.predicting import Found
+from spansieve.models.found import Found
+from spansieve.models.local_scores import local_probabilities
+from spansieve.models.predicting import Probability
 from spansieve.models.readings import readings_of
 from spansieve.models.tagger import Tagger
 from spansieve.segments import NamedSegment, Segment
@@ -34,6 +36,7 @@ class Candidate(NamedTuple):
 
     segment: NamedSegment
     local_score: float  # by which the filter kept it: how far its label stands above null
+    local_probability: float  # that the span has this label, by the filter alone
     global_score: float  # what it adds to a path's score
     probability: float  # that it is on the path
     is_chosen: bool  # it is on the best one
@@ -72,11 +75,15 @@ def has_graph(tagger: Tagger) -> bool:
 
 
 def explain(
-    tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int = 1, with_graph: bool = True
+    tagger: Tagger,
+    sentences: Sequence[Sequence[str]],
+    top_k: int = 1,
+    with_graph: bool = True,
+    probability: Probability = "given-candidates",
 ) -> list[Explanation]:
     """What the model finds in each sentence, its `top_k` best readings, and its graph.
 
-    A sentence may have at most LONGEST tokens.
+    A sentence may have at most LONGEST tokens. `probability` is that of what is found, as `Predictor` has it.
     """
     for sentence in sentences:
         if len(sentence) > LONGEST:
@@ -87,18 +94,25 @@ def explain(
     try:
         with torch.no_grad():  # the k best come by gradients, which inference mode has none of
             for indices in batches_by_length([len(s) for s in sentences], MOST_TOKENS, MOST_SENTENCES):
-                explained |= zip(indices, _explained(tagger, [sentences[i] for i in indices], top_k, with_graph))
+                batch = [sentences[i] for i in indices]
+                explained |= zip(indices, _explained(tagger, batch, top_k, with_graph, probability))
     finally:
         tagger.train(was_training)
     return [explained[i] for i in range(len(sentences))]
 
 
-def _explained(tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int, with_graph: bool) -> list[Explanation]:
+def _explained(
+    tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int, with_graph: bool, probability: Probability
+) -> list[Explanation]:
     batch = tagger.batch(sentences).to(tagger.device)
     tokens = tagger.encoder(batch.features)
     distribution = tagger.head.distribution(tokens, batch.lengths)
     segments = tagger.segments(distribution)
-    found = map(Found, map(tagger.named, segments), tagger.head.probabilities(distribution, segments))
+    shares = tagger.head.probabilities(distribution, segments)
+    if probability == "with-filter" and has_graph(tagger):
+        by_filter = local_probabilities(tagger, tokens, batch.lengths, segments)
+        shares = [[share * other for share, other in zip(*both)] for both in zip(shares, by_filter)]
+    found = map(Found, map(tagger.named, segments), shares)
     readings = [
         [Found(tagger.named(path), [probability]) for path, probability in best]
         for best in readings_of(tagger.head, distribution, top_k)
@@ -106,30 +120,26 @@ def _explained(tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int, w
     entropy = distribution.entropy().clamp(min=0.0).tolist()
     graphs: Sequence[Graph | None] = [None] * len(sentences)
     if with_graph and isinstance(distribution, (FilteredSemiMarkov, NestedSegments)):
-        graphs = _graphs(tagger, distribution, segments, _above_null(tagger, tokens))
+        graphs = _graphs(tagger, distribution, segments, tagger.head.scores(tokens)[0])
     return list(map(Explanation, found, readings, entropy, graphs))
 
 
 # ---- Graphs ----------------------------------------------------------------------------------------------------------
 
 
-def _above_null(tagger: Tagger, tokens: Tensor) -> Tensor:
-    """(B, L, K, Y): local scores less that of null."""
-    local_scores = tagger.head.scores(tokens)[0]
-    return local_scores - local_scores[..., :1]
-
-
 def _graphs(
     tagger: Tagger,
     distribution: FilteredSemiMarkov | NestedSegments,
     segments: Sequence[Sequence[Segment]],
-    above_null: Tensor,
+    local_scores: Tensor,
 ) -> list[Graph]:
     candidates = distribution.candidates
     place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
-    local_scores = above_null[place].tolist()
+    above_null = (local_scores - local_scores[..., :1])[place].tolist()
+    by_filter = local_scores.softmax(-1)[place].tolist()
     global_scores = _flat(distribution.scores, place).tolist()
     marginals = _flat(distribution.marginals, place).clamp(0.0, 1.0).tolist()
+    numbers = list(zip(above_null, by_filter, global_scores, marginals))
     bounds = candidates.offsets.tolist()
     skip, transition = getattr(distribution, "skip", False), distribution.transition.tolist()
     windows = candidates.windows(skip) if isinstance(distribution, FilteredSemiMarkov) else None
@@ -137,7 +147,7 @@ def _graphs(
     for b, nodes in enumerate(candidates.segments()):
         low, chosen = bounds[b], set(segments[b])
         found = [
-            Candidate(named, local_scores[low + i], global_scores[low + i], marginals[low + i], node in chosen)
+            Candidate(named, *numbers[low + i], node in chosen)
             for i, (node, named) in enumerate(zip(nodes, tagger.named(nodes)))
         ]
         if windows is None:

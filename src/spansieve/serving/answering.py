@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from spansieve.data.tokenizing import Token, sequences_of_text
-from spansieve.models.predicting import Found
+from spansieve.models.found import Found
 from spansieve.prediction.analysing import entities_of
 from spansieve.prediction.explaining import LONGEST, Explanation, Graph, explain
 from spansieve.prediction.predictor import Predictor
@@ -57,7 +57,7 @@ class Answerer:
         is_wanted = [bool(alternatives or graph) and len(sentence) <= LONGEST for sentence in sentences]
         plain = self.predictor.predict_tokens([s for s, wanted in zip(sentences, is_wanted) if not wanted], True)
         short = [s for s, wanted in zip(sentences, is_wanted) if wanted]
-        others = iter(explain(self.predictor.tagger, short, max(1, alternatives), graph))
+        others = iter(explain(self.predictor.tagger, short, max(1, alternatives), graph, self.predictor.probability))
         found = iter(plain)
         return [_pair(next(others)) if wanted else (next(found), None) for wanted in is_wanted]
 
@@ -126,6 +126,7 @@ def _graph(tokens: Sequence[Token], graph: Graph) -> schema.Graph:
                 last_token=candidate.segment.end - 1,
                 label=candidate.segment.label,
                 local_score=candidate.local_score,
+                local_probability=min(1.0, candidate.local_probability),
                 global_score=candidate.global_score,
                 probability=candidate.probability,
                 best=candidate.is_chosen,

@@ -15,6 +15,8 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from spansieve import __version__
+from spansieve.prediction.explaining import has_graph
+from spansieve.prediction.predictor import Predictor
 from spansieve.serving import metrics as metrics_module
 from spansieve.serving.batching import Batcher, Job, State, Task
 from spansieve.serving.guarding import Guarded
@@ -130,13 +132,15 @@ def create_app(
     return app
 
 
-def model_info(name: str, head: str, labels: tuple[str, ...], has_graph: bool, limits: Limits) -> ModelInfo:
+def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
+    is_filtered = has_graph(predictor.tagger)
     shown = {field: value for field, value in asdict(limits).items() if field in ModelLimits.model_fields}
     return ModelInfo(
         name=name,
-        head=head,
-        labels=list(labels),
-        has_graph=has_graph,
+        head=predictor.tagger.config.head,
+        labels=list(predictor.labels),
+        probability=predictor.probability if is_filtered else "marginal",
+        has_graph=is_filtered,
         version=__version__,
         limits=ModelLimits(**shown),
     )

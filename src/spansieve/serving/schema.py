@@ -61,8 +61,8 @@ class Entity(Given):
     probability: float | None = Field(
         ge=0,
         le=1,
-        description="Of exactly this span with this label being in the output, by the model (of a filtered one, given "
-        "its candidates); null where it was not asked for.",
+        description="Of exactly this span with this label being in the output, by the model; `/model` says which of a "
+        "filtered one. null where it was not asked for.",
     )
     depth: int = Field(0, ge=0, description="How many entities it lies within; above 0 only with nested models.")
 
@@ -83,6 +83,7 @@ class Candidate(Given):
     last_token: int = Field(ge=0, description="That of its last token.")
     label: str
     local_score: float = Field(description="By which the filter kept it: how far its label stands above null.")
+    local_probability: float = Field(ge=0, le=1, description="That the span has this label, by the filter alone.")
     global_score: float = Field(description="What it adds to the score of a path.")
     probability: float = Field(ge=0, le=1, description="That it is on the path.")
     best: bool = Field(description="It is on the best path.")
@@ -138,6 +139,10 @@ class ModelInfo(Given):
     name: str
     head: str = Field(description="Which of the models it is.")
     labels: list[str]
+    probability: Literal["marginal", "given-candidates", "with-filter"] = Field(
+        description="What an entity's probability is: its marginal; of a model that filters, given the candidates, or "
+        "that times the filter's own probability of the label."
+    )
     has_graph: bool = Field(description="It filters candidates, so that there is a graph to give.")
     version: str = Field(description="Of spansieve.")
     limits: ModelLimits

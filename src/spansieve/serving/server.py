@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -11,8 +12,7 @@ from types import FrameType
 import torch
 import uvicorn
 
-from spansieve.prediction.explaining import has_graph
-from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.predictor import Predictor
 from spansieve.serving.answering import Answerer
 from spansieve.serving.app import create_app, model_info
 from spansieve.serving.batching import Batcher, Task
@@ -45,8 +45,7 @@ class Service:
         predictor = self._load_model()
         answerer = Answerer(predictor, self.metrics)
         answerer.warm_up()
-        head = predictor.tagger.config.head
-        self._info = model_info(self.name, head, predictor.labels, has_graph(predictor.tagger), self.limits)
+        self._info = model_info(self.name, predictor, self.limits)
         if self._on_ready is not None:
             self._on_ready()
         return answerer
@@ -90,13 +89,13 @@ class Server(uvicorn.Server):
         self.batcher.refuse_new()
 
 
-def name_of(model: Path) -> str:
+def name_of(model: str) -> str:
     """`runs/demo/model` is the model of the run `demo`.
 
-    >>> name_of(Path("runs/demo/model")), name_of(Path("models/people"))
+    >>> name_of("runs/demo/model"), name_of("models/people")
     ('demo', 'people')
     """
-    place = model.resolve()
+    place = Path(model).resolve()
     return place.parent.name if place.name == "model" and place.parent.name else place.name
 
 
@@ -106,18 +105,28 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=512)
 
 
+def default_threads() -> int:
+    """Of the model: all processors but one, which the connections need. Threads that wait for a processor make all
+    others wait."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(torch.get_num_threads(), processors - 1))
+
+
 def serve(
-    model: Path,
+    load_model: Callable[[], Predictor],
+    name: str,
     listener: socket.socket,
-    device: str = "cpu",
     limits: Limits | None = None,
     token: str | None = None,
     threads: int | None = None,
     on_ready: Callable[[], None] | None = None,
 ) -> None:
-    def load_model() -> Predictor:
-        if threads is not None:
-            torch.set_num_threads(threads)
-        return load(model, device)
+    """In this process, of which it takes the signals and sets the threads."""
+    # oneDNN keeps what it compiled for each shape of input, a tenth of a megabyte each and by default 1,024 of them.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 
-    Service(load_model, name_of(model), limits, token, on_ready).run(listener)
+    def load_on_threads() -> Predictor:
+        torch.set_num_threads(threads or default_threads())
+        return load_model()
+
+    Service(load_on_threads, name, limits, token, on_ready).run(listener)

@@ -152,7 +152,8 @@ function listen(arcs, lines, edges, candidates, texts) {
 function showTip(node, candidate, text) {
   const tip = byId("tip");
   const rows = [
-    ["probability", candidate.probability.toPrecision(3)],
+    ["probability, given the candidates", candidate.probability.toPrecision(3)],
+    ["probability by the filter alone", candidate.local_probability.toPrecision(3)],
     ["local score, over null", candidate.local_score.toFixed(2)],
     ["global score", candidate.global_score.toFixed(2)],
   ];

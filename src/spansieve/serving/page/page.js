@@ -12,6 +12,12 @@ const EXAMPLE =
   "Alain Farley works at McGill University. On Monday he met Dr. Rosa Lindqvist of the Nordic Institute for Ocean " +
   "Studies in New Haven, and together they flew to Lisbon for the World Chess Cup.";
 
+const SENSES = {
+  marginal: "Probabilities are exact marginals of the model.",
+  "given-candidates": "Probabilities are exact marginals, given the candidates that the filter kept.",
+  "with-filter": "Probabilities are exact marginals, given the candidates, times the filter’s own.",
+};
+
 let about = null; // the model
 let answer = null; // { text, result }
 let pending = null;
@@ -34,9 +40,7 @@ async function meet() {
   try {
     about = await client.model(token());
     byId("model").textContent = `${about.name} · ${about.head} · ${about.labels.join(", ")}`;
-    byId("sense").textContent = about.has_graph
-      ? "Probabilities are exact marginals, given the candidates that the filter kept."
-      : "Probabilities are exact marginals of the model.";
+    byId("sense").textContent = SENSES[about.probability];
     say("");
   } catch (error) {
     if (error.status === 401) askForToken();
