@@ -61,7 +61,7 @@ def torch_struct(chain: SemiMarkov) -> Callable[[], Tensor]:
     scores = chain.scores.clamp(min=IMPOSSIBLE)
     at_once = torch_struct_at_once(scores.shape, MOST_ELEMENTS)
     edges = torch_struct_potentials(scores, chain.transition).clone().split(at_once)  # no longer of inference mode
-    lengths = (chain.lengths + 1).cpu().clone().split(at_once)
+    lengths = (chain.lengths + 1).clone().split(at_once)
 
     def decode() -> Tensor:
         return torch.cat([SemiMarkovCRF(edge, lengths=length).argmax for edge, length in zip(edges, lengths)])
@@ -72,14 +72,13 @@ def torch_struct(chain: SemiMarkov) -> Callable[[], Tensor]:
 def plain_python(graph: FilteredSemiMarkov, scored: Scored) -> Callable[[], list[list[Segment]]]:
     """From the scores on: the filter by tensor operations, the rest in Python."""
     local_scores, global_scores = scored.scores  # (B, L, K, Y) each
-    margin = float(getattr(scored.tagger.head, "margin", 0.0))  # some filters are softer than the paper's
     num_sentences, num_tokens, max_width, _ = local_scores.shape
     device = local_scores.device
 
     def decode() -> list[list[Segment]]:
         end = torch.arange(num_tokens, device=device)[:, None] + torch.arange(1, max_width + 1, device=device)
         best, label = local_scores[..., 1:].max(-1)  # (B, L, K)
-        is_kept = (best > local_scores[..., 0] - margin) & (end <= scored.batch.lengths[:, None, None])
+        is_kept = (best > local_scores[..., 0]) & (end <= scored.batch.lengths[:, None, None])
         place = is_kept.nonzero(as_tuple=True)
         labels = label[place] + 1
         columns = torch.stack((*place, labels)).tolist()
