@@ -139,7 +139,6 @@ def _graphs(
     by_filter = local_scores.softmax(-1)[place].tolist()
     global_scores = _flat(distribution.scores, place).tolist()
     marginals = _flat(distribution.marginals, place).clamp(0.0, 1.0).tolist()
-    numbers = list(zip(above_null, by_filter, global_scores, marginals))
     bounds = candidates.offsets.tolist()
     skip, transition = getattr(distribution, "skip", False), distribution.transition.tolist()
     windows = candidates.windows(skip) if isinstance(distribution, FilteredSemiMarkov) else None
@@ -147,8 +146,8 @@ def _graphs(
     for b, nodes in enumerate(candidates.segments()):
         low, chosen = bounds[b], set(segments[b])
         found = [
-            Candidate(named, *numbers[low + i], node in chosen)
-            for i, (node, named) in enumerate(zip(nodes, tagger.named(nodes)))
+            Candidate(named, above_null[c], by_filter[c], global_scores[c], marginals[c], node in chosen)
+            for c, node, named in zip(range(low, bounds[b + 1]), nodes, tagger.named(nodes))
         ]
         if windows is None:
             graphs.append(Graph(found, 0, []))
