@@ -22,7 +22,7 @@ from spansieve.models.tagger import HEADS
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import preparing
 from spansieve.prediction.landing import Landing, pack
-from spansieve.prediction.pipeline import Pipeline, reader_of
+from spansieve.prediction.pipeline import Pipeline, reader_of, ready_mask, takes_ready_masks
 from spansieve.prediction.predictor import Predictor
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction import trained as training
@@ -94,7 +94,7 @@ def test_other_processes_prepare_the_same_and_if_one_dies_nobody_waits_for_it(pr
         for texts in (TEXTS, [], TEXTS[:1]):  # one after the other, by the same processes
             found = [entities for _, entities in made.stream(texts)]
             check_equal(found, predictor.predict_texts(texts))
-        process = next(iter(made._ahead._pool._processes.values()))
+        process = next(iter(made.prepared._pool._processes.values()))
         os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match="try with fewer workers"):
             list(made.stream(TEXTS))
@@ -219,6 +219,17 @@ def test_remembered_subwords_are_those_of_the_tokenizer(folder_of, tmp_path):
         for name, array in found.items():
             np.testing.assert_array_equal(array, expected[name].numpy())
     assert reader.sizes(ODD) == [2 + size for size in sizes_of(encoder, ODD)]  # one more at either end
+
+
+@pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
+def test_a_ready_mask_masks_the_same(folder_of, tmp_path):
+    encoder = PretrainedEncoder(EncoderConfig(name=folder_of(tmp_path / "encoder"))).eval()
+    assert takes_ready_masks(encoder)
+    assert not takes_ready_masks(trained().tagger.encoder)
+    features = encoder.features(ODD)
+    with torch.inference_mode():
+        ready = encoder(features | {"attention_mask": ready_mask(features["attention_mask"])})
+        torch.testing.assert_close(ready, encoder(features))
 
 
 def test_texts_are_prepared_without_torch():

@@ -80,14 +80,16 @@ def _ray() -> Any:
 @contextmanager
 def _cluster(ray: Any, address: str | None) -> Iterator[None]:
     """The one that is there, or one of this machine for as long as the job takes."""
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
-    ray.data.DataContext.get_current().enable_progress_bars = False
     if ray.is_initialized():
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what goes wrong comes as an exception, too
+    for name in ("ray", "ray.data"):  # it would tell of each of its steps
+        logging.getLogger(name).setLevel(logging.ERROR)
     alone = {} if address else {"include_dashboard": False}
-    ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, **alone)
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **alone)
+    ray.data.DataContext.get_current().enable_progress_bars = False
     try:
         yield
     finally:

@@ -63,6 +63,7 @@ class Landing:
         self._scores = (local_scores, global_scores, lengths)
         self._start(room=lengths.numel() * local_scores.shape[1])
 
+    @torch.inference_mode()
     def _start(self, room: int) -> None:
         self._room = room
         packed = pack(*self._scores, room)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ Precision = Literal["fp32", "bf16"]
 BATCH_TOKENS = 16_384  # in a batch, padding included; where the encoder reads subwords, of those
 BATCH_SENTENCES = 2_048
 BATCHES_IN_FLIGHT = 3  # on the device or on their way back
+READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
 
 
 Deciding = Callable[[], Decided]  # waits for the device where it must
@@ -58,19 +59,19 @@ class Pipeline:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         self.tagger = tagger.eval()
         self.device = tagger.device
-        self._names = ("", *tagger.labels)  # by id: null has none
-        self._nests = tagger.head.takes_nested
+        self.names = ("", *tagger.labels)  # by id: null has none
+        self.nests = tagger.head.takes_nested
         self._transition: np.ndarray | None = None  # on the host, once it was asked for
         self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
-        self._ahead = PreparedAhead(self.preparer, workers)
+        self.prepared = PreparedAhead(self.preparer, workers)
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
 
     def stream(self, texts: Iterable[str], probabilities: bool = True) -> Iterator[tuple[str, list[Entity]]]:
         """Each text with its entities, in order; some chunks of texts are held at once."""
         flying: deque[tuple[ChunkOfTexts, PreparedBatch, Deciding]] = deque()
-        for chunk_texts, prepared in self._ahead(texts):
-            chunk = ChunkOfTexts(chunk_texts, prepared, self._names, probabilities, self._nests)
+        for chunk_texts, prepared in self.prepared(texts):
+            chunk = ChunkOfTexts(chunk_texts, prepared, self.names, probabilities, self.nests)
             if chunk.is_complete:  # nothing to read in it; those before it come first
                 while flying:
                     yield from self._landed(*flying.popleft())
@@ -90,8 +91,11 @@ class Pipeline:
 
     def on_device(self, batch: PreparedBatch) -> Batch:
         """By way of pinned memory, so that nobody waits for the copy."""
-        made = Batch({name: self._pinned(array) for name, array in batch.features.items()}, self._pinned(batch.lengths))
-        return made.to(self.device)
+        features = {name: self._pinned(array) for name, array in batch.features.items()}
+        made = Batch(features, self._pinned(batch.lengths)).to(self.device)
+        if self.device.type == "cuda" and takes_ready_masks(self.tagger.encoder):
+            made.features.update(attention_mask=ready_mask(made.features["attention_mask"]))
+        return made
 
     def _pinned(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)
@@ -127,7 +131,7 @@ class Pipeline:
         return Decided(sentence, start, end, label, probability)
 
     def close(self) -> None:
-        self._ahead.close()
+        self.prepared.close()
 
     def __enter__(self) -> Pipeline:
         return self
@@ -140,8 +144,21 @@ def reader_of(encoder: Encoder) -> Reader:
     """The half of an encoder that other processes can have."""
     if isinstance(encoder, BuiltinEncoder):
         return WordReader(encoder._words)
-    pretrained: Any = encoder
+    pretrained = cast(Any, encoder)
     return SubwordReader(pretrained.layout, pretrained.tokenizer.backend_tokenizer)
+
+
+def takes_ready_masks(encoder: Encoder) -> bool:
+    if not encoder.is_pretrained:
+        return False
+    config: Any = cast(Any, encoder).model.config
+    return config.model_type in READY_MASKS and config._attn_implementation == "sdpa"
+
+
+def ready_mask(mask: Tensor) -> Tensor:
+    """(W, S) to (W, 1, 1, S). transformers asks of the one whether it masks anything at all, and the host waits for the
+    answer; the other it takes as it is."""
+    return mask.bool()[:, None, None, :]
 
 
 def _dense_scores(distribution: FilteredByMask) -> tuple[Tensor, Tensor, Tensor]:
