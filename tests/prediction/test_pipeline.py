@@ -9,7 +9,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -235,3 +237,43 @@ def test_a_ready_mask_masks_the_same(folder_of, tmp_path):
 def test_texts_are_prepared_without_torch():
     code = "import spansieve.prediction.preparing, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+ORPHAN = """
+import time
+from spansieve.data.tokenizing import tokens_of_text
+from spansieve.nn.word_features import WordFeatures
+from spansieve.prediction.preparing import Preparer, PreparedAhead
+from spansieve.prediction.readers import WordReader
+
+if __name__ == "__main__":
+    ahead = PreparedAhead(Preparer(WordReader(WordFeatures(64)), tokens_of_text, True, 100, 10), 1)
+    list(ahead(["we went to Paris"]))
+    print(*ahead._pool._processes, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_no_process_outlives_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "parent.py").write_text(ORPHAN)
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    os.kill(child, 0)  # it is there
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if "Z" in state_of(child):
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("the process is still there")
+
+
+def state_of(process: int) -> str:
+    """Z also where there is none any more."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
