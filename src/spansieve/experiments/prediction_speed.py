@@ -1,0 +1,207 @@
+"""How fast texts become entities on the CPU, beside the bare encoder and beside others on the same encoder.
+
+Everyone gets the same sentences and takes turns, a round after the other. Sentences are in the order of the file: who
+sorts them by length does so on his own time.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from spansieve.config import EncoderConfig, ModelConfig
+from spansieve.crf import Distribution
+from spansieve.data.batching import batches_by_length
+from spansieve.data.example import Example
+from spansieve.models.found import MOST_SENTENCES, MOST_TOKENS, Found
+from spansieve.models.sizing import sizes_of
+from spansieve.models.storage import CONFIG, load_model
+from spansieve.models.tagger import Batch, Tagger
+from spansieve.prediction.predictor import Predictor
+
+BARE = "encoder alone, same batches"
+PREPARED = "spansieve, batches prepared"
+PARTS = "with a look at the clock"
+TOKENS = "spansieve, from tokens"
+TEXT = "spansieve, from text"
+PIPELINE = "transformers pipeline, from text, batch"
+SPANMARKER = "SpanMarker, from tokens, batch"
+BATCH_SIZES = (1, 8, 32, 128)
+
+
+@dataclass
+class Shares:
+    """Seconds of the parts of prediction."""
+
+    encoder: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)  # of spans or tags
+    decoding: list[float] = field(default_factory=list)  # the best segmentation, probabilities, names
+
+
+def run_prediction_speed(
+    source: str,
+    examples: Sequence[Example],
+    rounds: int = 3,
+    spanmarker_python: Path | None = None,
+    batch_tokens: int = MOST_TOKENS,
+) -> list[dict[str, object]]:
+    """One row per contender: sentences per second, and how its time compares with that of the bare encoder."""
+    tagger = _tagger(source, examples)
+    tokens = [list(example.tokens) for example in examples]
+    texts = [" ".join(sentence) for sentence in tokens]
+    predictor, shares = Predictor(tagger, batch_tokens=batch_tokens), Shares()
+    batches = _batches(tagger, tokens, batch_tokens)
+    contenders: dict[str, Callable[[], Any]] = {
+        BARE: lambda: _read(tagger, batches),
+        PREPARED: lambda: _predict(tagger, batches),
+        PARTS: lambda: _predict_by_parts(tagger, batches, shares),
+        TOKENS: lambda: predictor.predict_tokens(tokens, probabilities=True),
+        TEXT: lambda: predictor.predict_texts(texts),
+        **_pipelines(tagger, texts),
+    }
+    seconds = _timed(contenders, rounds)
+    if spanmarker_python is not None:
+        seconds |= _spanmarker(source, tagger, tokens, spanmarker_python)
+    bare = seconds[BARE]
+    rows = [_row(name, times, bare, len(examples)) for name, times in seconds.items() if name != PARTS]
+    return rows + _share_rows(shares, rounds, len(examples), bare)
+
+
+def _tagger(source: str, examples: Sequence[Example]) -> Tagger:
+    """A trained model, or a model without training on an encoder, whose filter keeps what chance has it keep."""
+    if (Path(source) / CONFIG).is_file() and "spansieve" in (Path(source) / CONFIG).read_text(encoding="utf-8"):
+        return load_model(source)
+    torch.manual_seed(0)
+    return Tagger.for_data(ModelConfig(encoder=EncoderConfig(name=source)), examples).eval()
+
+
+def _batches(tagger: Tagger, tokens: list[list[str]], batch_tokens: int) -> list[Batch]:
+    plan = batches_by_length(sizes_of(tagger.encoder, tokens), batch_tokens, MOST_SENTENCES)
+    return [tagger.batch([tokens[i] for i in indices]) for indices in plan]
+
+
+def _timed(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """The first round compiles and is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    order = list(contenders)
+    for turn in range(rounds + 1):
+        for name in order:
+            begin = time.perf_counter()
+            contenders[name]()
+            if turn:
+                seconds[name].append(time.perf_counter() - begin)
+        order = order[1:] + order[:1]  # who goes first changes
+    return seconds
+
+
+# ---- Contenders ------------------------------------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def _read(tagger: Tagger, batches: Sequence[Batch]) -> None:
+    """The model below the encoder and nothing else, where there is one."""
+    bare = getattr(tagger.encoder, "model", None)
+    for batch in batches:
+        if bare is None:
+            tagger.encoder(batch.features)
+        else:
+            bare(input_ids=batch.features["input_ids"], attention_mask=batch.features["attention_mask"])
+
+
+@torch.inference_mode()
+def _predict(tagger: Tagger, batches: Sequence[Batch]) -> list[Found]:
+    """What `predict` does with batches."""
+    return [one for batch in batches for one in _decoded(tagger, tagger.distribution(batch))]
+
+
+def _decoded(tagger: Tagger, distribution: Distribution) -> list[Found]:
+    segments = tagger.segments(distribution)
+    probabilities = tagger.head.probabilities(distribution, segments)
+    return [Found(tagger.named(one), known) for one, known in zip(segments, probabilities)]
+
+
+@torch.inference_mode()
+def _predict_by_parts(tagger: Tagger, batches: Sequence[Batch], shares: Shares) -> None:
+    """The same with the clock read in between. Scores are made twice, once to know how long they take."""
+    spent = [0.0, 0.0, 0.0]
+    for batch in batches:
+        marks = [time.perf_counter()]
+        vectors = tagger._tokens(batch)
+        marks.append(time.perf_counter())
+        tagger.head.scores(vectors)
+        marks.append(time.perf_counter())
+        _decoded(tagger, tagger.head.distribution(vectors, batch.lengths))
+        marks.append(time.perf_counter())
+        spent = [total + after - before for total, before, after in zip(spent, marks, marks[1:])]
+    shares.encoder.append(spent[0])
+    shares.scores.append(spent[1])
+    shares.decoding.append(spent[2] - spent[1])
+
+
+def _pipelines(tagger: Tagger, texts: list[str]) -> dict[str, Callable[[], Any]]:
+    """The Hugging Face pipeline on the same weights, at its default batch size of 1 and at larger ones."""
+    encoder: Any = tagger.encoder
+    if not encoder.is_pretrained:
+        return {}
+    from transformers import AutoModelForTokenClassification, pipeline
+
+    model = AutoModelForTokenClassification.from_config(encoder.model.config).eval()
+    model.base_model.load_state_dict(encoder.model.state_dict(), strict=False)
+    run = pipeline("token-classification", model=model, tokenizer=encoder.tokenizer, aggregation_strategy="simple")
+
+    def at(size: int) -> Callable[[], Any]:
+        return lambda: run(texts, batch_size=size)
+
+    return {f"{PIPELINE} {size}": at(size) for size in BATCH_SIZES}
+
+
+def _spanmarker(source: str, tagger: Tagger, tokens: list[list[str]], python: Path) -> dict[str, list[float]]:
+    """Once at each batch size, in a process of its own, after the others."""
+    from spansieve.experiments import spanmarker_speed
+
+    with TemporaryDirectory() as place:
+        encoder: Any = tagger.encoder
+        encoder.save(Path(place))
+        encoder.model.save_pretrained(place)
+        sentences = Path(place) / "sentences.json"
+        sentences.write_text(json.dumps(tokens))
+        script, threads = str(spanmarker_speed.__file__), str(torch.get_num_threads())
+        command = [str(python), script, place, str(sentences), threads, "4", *map(str, BATCH_SIZES[2:])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"SpanMarker could not be run by {python}: {done.stderr.strip().splitlines()[-1]}")
+    return {f"{SPANMARKER} {size}": [took] for size, took in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
+# ---- Rows ------------------------------------------------------------------------------------------------------------
+
+
+def _row(name: str, times: Sequence[float], bare: Sequence[float], num_sentences: int) -> dict[str, object]:
+    """Ratios are medians over rounds, where the rounds are the same."""
+    took = statistics.median(times)
+    is_paired = len(times) == len(bare)
+    ratio = statistics.median(a / b for a, b in zip(times, bare)) if is_paired else took / statistics.median(bare)
+    return {
+        "what": name,
+        "seconds": f"{took:.2f}",
+        "sentences/s": f"{num_sentences / took:,.0f}",
+        "time, bare encoder = 1": f"{ratio:.3f}",
+    }
+
+
+def _share_rows(shares: Shares, rounds: int, num_sentences: int, bare: Sequence[float]) -> list[dict[str, object]]:
+    parts = {
+        "of which the encoder": shares.encoder,
+        "of which scores of spans": shares.scores,
+        "of which decoding with probabilities": shares.decoding,
+    }
+    return [_row(name, times[-rounds:], bare, num_sentences) for name, times in parts.items()]
