@@ -11,12 +11,14 @@ from rich.table import Table
 
 from spansieve.cli.benchmark_nested import nested, nested_speed
 from spansieve.cli.benchmark_prediction import prediction
+from spansieve.cli.benchmark_onnx import onnx
 from spansieve.cli.benchmark_service import service
 
 app = typer.Typer(help="Measure speed, ours beside the peers'.", no_args_is_help=True)
 app.command()(nested)
 app.command()(nested_speed)
 app.command()(prediction)
+app.command()(onnx)
 app.command()(service)
 
 

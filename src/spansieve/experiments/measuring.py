@@ -17,6 +17,7 @@ TURN = 0.02  # seconds
 PATIENCE = 30.0  # seconds: who takes longer for one call is called once
 PACKAGES = (
     "spansieve", "torch", "numba", "triton", "transformers", "pytorch-crf", "torch-struct", "flash-semicrf", "spacy",
+    "onnxruntime",
 )  # fmt: skip
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from spansieve.segments import NamedSegment
 
 MOST_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
 MOST_SENTENCES = 256
+# Of an entity under a model that filters: its marginal given what the filter kept, or that times the filter's own
+# probability of the span's label. Under other models both are the marginal.
+Probability = Literal["given-candidates", "with-filter"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -19,6 +22,11 @@ class Found(NamedTuple):
 
     segments: list[NamedSegment]
     probabilities: list[float] | None  # of each segment, where they were asked for
+
+
+def check_probability(kind: str) -> None:
+    if kind not in get_args(Probability):
+        raise ValueError(f"probability must be one of {', '.join(get_args(Probability))}, got {kind!r}")
 
 
 def readable_sentences(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:

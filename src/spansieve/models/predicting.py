@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, get_args
 
 import torch
 
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length, prepared_ahead
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.found import MOST_SENTENCES, MOST_TOKENS, Found, readable_sentences
+from spansieve.models.found import (
+    MOST_SENTENCES,
+    MOST_TOKENS,
+    Found,
+    Probability,
+    check_probability,
+    readable_sentences,
+)
 from spansieve.models.local_scores import local_probabilities
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import Batch, Tagger
-
-# Of an entity under a model that filters: its marginal given what the filter kept, or that times the filter's own
-# probability of the span's label. Under other models both are the marginal.
-Probability = Literal["given-candidates", "with-filter"]
 
 
 def predict_segments(
@@ -31,8 +33,7 @@ def predict_segments(
 ) -> list[Found]:
     """The best set of segments of each sentence, the same whatever `batch_tokens` is: so many are read at once, those
     of one sentence at least. `look` sees each batch's indices and its distribution."""
-    if probability not in get_args(Probability):
-        raise ValueError(f"probability must be one of {', '.join(get_args(Probability))}, got {probability!r}")
+    check_probability(probability)
     kind = probability if with_probabilities else None
     readable = readable_sentences(sentences)
     most_tokens = MOST_TOKENS if batch_tokens is None else batch_tokens

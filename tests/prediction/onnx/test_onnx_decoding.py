@@ -10,7 +10,7 @@ from spansieve.config import ModelConfig
 from spansieve.models.filtered import FilteredHead
 from spansieve.prediction.exporting import _decoder_arrays
 from spansieve.prediction.onnx import ExportError
-from spansieve.prediction.onnx.decoding import DECODERS, decoder_of
+from spansieve.prediction.onnx.decoding import DECODERS, Setting, decoder_of
 from spansieve.prediction.onnx.folder import Manifest
 from tests.nn.heads import head_of, keep_half, tokens_of
 
@@ -18,6 +18,7 @@ LENGTHS = [9, 1, 14, 3]
 CASES = [
     ("fsemicrf", {}),
     ("fsemicrf", {"skip": True}),
+    ("fsemicrf", {"margin": 1.0}),
     ("crf", {"scheme": "BIO"}),
     ("crf", {"scheme": "BIOES"}),
     ("semicrf", {}),
@@ -51,7 +52,7 @@ def test_segments_and_probabilities_are_those_of_the_distribution(name, settings
         expected = [list(head.entities(structure)) for structure in distribution.mode]
         probabilities = head.probabilities(distribution, expected)
         scores = [part.contiguous().numpy().copy() for part in head.scores(tokens)]
-    decoder = decoder_of(manifest_of(name, head, **settings), _decoder_arrays(head), threads)
+    decoder = decoder_of(Setting(manifest_of(name, head, **settings), _decoder_arrays(head), threads))
     without = decoder([part.copy() for part in scores], np.array(LENGTHS), False)
     found = decoder(scores, np.array(LENGTHS), True)
     assert any(expected)
@@ -67,8 +68,8 @@ def test_what_cannot_be_decoded_is_refused(name, settings):
     manifest, arrays = manifest_of(name, head, **settings), _decoder_arrays(head)
     for wrong in ({}, arrays | {"transition": np.zeros((2, 2), np.float32)}, arrays | {"transition": np.zeros(3)}):
         with pytest.raises(ExportError, match="transition must be numbers of shape"):
-            decoder_of(manifest, wrong, 1)
-    decoder, lengths = decoder_of(manifest, arrays, 1), np.array(LENGTHS)
+            decoder_of(Setting(manifest, wrong))
+    decoder, lengths = decoder_of(Setting(manifest, arrays)), np.array(LENGTHS)
     with torch.no_grad():
         scores = [part.numpy().copy() for part in head.scores(tokens)]
     with pytest.raises(ExportError, match="the export's scorers must give"):

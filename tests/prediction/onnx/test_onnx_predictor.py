@@ -16,6 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spansieve.data.context import in_context
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.found import Found, readable_sentences
 from spansieve.prediction import onnx
@@ -52,6 +53,28 @@ def check_same(model: Predictor, exported: onnx.OnnxPredictor, sentences: list[l
 def test_what_is_found_is_what_the_model_finds(kind, seed, request):
     model, folder = request.getfixturevalue(kind)
     check_same(model, onnx.load(folder, threads=1), drawn_sentences(seed))
+
+
+@BOTH
+def test_the_filters_own_probability(kind, request):
+    model, folder = request.getfixturevalue(kind)
+    both = Predictor(model.tagger, probability="with-filter"), onnx.load(folder, probability="with-filter")
+    check_same(*both, drawn_sentences(3))
+    is_filtered = kind == "words"
+    given = model.predict_tokens(drawn_sentences(3), probabilities=True)
+    assert same(both[1].predict_tokens(drawn_sentences(3), probabilities=True), given) != is_filtered
+    with pytest.raises(ValueError, match="probability must be one of given-candidates, with-filter, got 'abacus'"):
+        onnx.load(folder, probability="abacus")
+
+
+@BOTH
+def test_sentences_in_their_context(kind, request):
+    model, folder = request.getfixturevalue(kind)
+    document = [sentence for sentence in readable_sentences(drawn_sentences(4)) if sentence]
+    alone, exported = model.predict_tokens(document), onnx.load(folder)
+    in_it = [*in_context(document, 7), document[0]]
+    check_same(model, exported, in_it)
+    assert [one.segments for one in exported.predict_tokens(in_it[:-1])] != [one.segments for one in alone]
 
 
 @BOTH

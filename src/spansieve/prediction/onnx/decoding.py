@@ -28,7 +28,22 @@ class Decoded(NamedTuple):
 Decoder = Callable[[Arrays, np.ndarray, bool], Decoded]  # scores, lengths (B,), with probabilities
 
 
-def decoder_of(manifest: Manifest, arrays: dict[str, np.ndarray], threads: int) -> Decoder:
+class Setting(NamedTuple):
+    """What a decoder is made for."""
+
+    manifest: Manifest
+    arrays: dict[str, np.ndarray]  # the transition, and of a chain what may start and end it
+    threads: int = 1
+    with_filter: bool = False  # a filtered entity's probability is its marginal times what the filter gives its label
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """K and Y."""
+        return self.manifest.max_width, len(self.manifest.labels)
+
+
+def decoder_of(setting: Setting) -> Decoder:
+    manifest, arrays = setting.manifest, setting.arrays
     head, num_labels = manifest.model.head, len(manifest.labels)
     if head not in DECODERS:
         raise ExportError(f"an export's head must be one of {', '.join(DECODERS)}, got {head!r}")
@@ -39,16 +54,17 @@ def decoder_of(manifest: Manifest, arrays: dict[str, np.ndarray], threads: int) 
     for name, shape in shapes.items():  # the kernels trust the shapes
         if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != np.float32:
             raise ExportError(f"the export's {name} must be numbers of shape {shape}, for its labels")
-    return DECODERS[head](manifest, arrays, threads)
+    return DECODERS[head](setting)
 
 
 class FilteredDecoder:
     """The best path through the candidates of each sentence."""
 
-    def __init__(self, manifest: Manifest, arrays: dict[str, np.ndarray], threads: int) -> None:
-        self._transition, self._threads = arrays["transition"], threads
-        self._skip = manifest.model.skip and manifest.model.head != "filter-only"
-        self._shape = manifest.max_width, len(manifest.labels)
+    def __init__(self, setting: Setting) -> None:
+        self._transition, self._threads = setting.arrays["transition"], setting.threads
+        model = setting.manifest.model
+        self._skip = model.skip and model.head != "filter-only"
+        self._shape, self._with_filter = setting.shape, setting.with_filter
 
     def __call__(self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool) -> Decoded:
         local_scores, global_scores = _checked(scores, 2, self._shape)
@@ -59,17 +75,19 @@ class FilteredDecoder:
         segments = segments_by_place(bounds, place, *self._shape)
         if not with_probabilities:
             return Decoded(segments, None)
-        marginals = cpu.filtered_sums(*kept.graph, kept.score, *model, *options).marginals  # (N,)
-        return Decoded(segments, _by_sentence(marginals[chosen], bounds))
+        shares = cpu.filtered_sums(*kept.graph, kept.score, *model, *options).marginals[chosen].clip(0.0, 1.0)
+        if self._with_filter:
+            shares = shares.astype(np.float64) * _by_filter(local_scores, kept.index[chosen])
+        return Decoded(segments, _by_sentence(shares, bounds))
 
 
 class SemiMarkovDecoder:
     """The best segmentation of each sentence, its null segments left out."""
 
-    def __init__(self, manifest: Manifest, arrays: dict[str, np.ndarray], threads: int) -> None:
-        self._transition, self._threads = arrays["transition"], threads
-        self._unit_null = manifest.model.head == "semicrf-unit-null"
-        self._shape = manifest.max_width, len(manifest.labels)
+    def __init__(self, setting: Setting) -> None:
+        self._transition, self._threads = setting.arrays["transition"], setting.threads
+        self._unit_null = setting.manifest.model.head == "semicrf-unit-null"
+        self._shape = setting.shape
 
     def __call__(self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool) -> Decoded:
         (dense,) = _checked(scores, 1, self._shape)
@@ -91,10 +109,10 @@ class SemiMarkovDecoder:
 class LinearChainDecoder:
     """The best well-formed sequence of tags of each sentence, and the segments that it spells."""
 
-    def __init__(self, manifest: Manifest, arrays: dict[str, np.ndarray], threads: int) -> None:
-        self._tags = SegmentTags(manifest.labels, manifest.model.scheme)
-        self._transition, self._start, self._end = arrays["transition"], arrays["start"], arrays["end"]
-        self._threads = threads
+    def __init__(self, setting: Setting) -> None:
+        self._tags = SegmentTags(setting.manifest.labels, setting.manifest.model.scheme)
+        self._transition, self._start, self._end = (setting.arrays[name] for name in ("transition", "start", "end"))
+        self._threads = setting.threads
 
     def __call__(self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool) -> Decoded:
         (dense,) = _checked(scores, 1, (len(self._tags),))
@@ -110,7 +128,7 @@ class LinearChainDecoder:
         return Decoded(segments, self._tags.probabilities(Chain.of(dense, self._transition, lengths), segments))
 
 
-DECODERS: dict[Head, Callable[[Manifest, dict[str, np.ndarray], int], Decoder]] = {
+DECODERS: dict[Head, Callable[[Setting], Decoder]] = {
     "fsemicrf": FilteredDecoder,
     "crf": LinearChainDecoder,
     "semicrf": SemiMarkovDecoder,
@@ -136,6 +154,14 @@ def _check_numbers(scores: np.ndarray) -> None:
 def _check_possible(max_score: np.ndarray) -> None:
     if not (max_score > -np.inf).all():
         raise ValueError("a sentence has no possible structure: all have a score of -inf")
+
+
+def _by_filter(local_scores: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """P(the span has this label) by the local scores alone, of what stands at these places in (B, L, K, Y)."""
+    span, label = np.divmod(index, local_scores.shape[-1])
+    scores = local_scores.reshape(-1, local_scores.shape[-1])[span].astype(np.float64)
+    own = scores[np.arange(len(label)), label]
+    return np.exp(own - np.logaddexp.reduce(scores, axis=-1))
 
 
 def _by_sentence(marginals: np.ndarray, bounds: np.ndarray) -> list[list[float]]:

@@ -13,9 +13,17 @@ from zipfile import BadZipFile
 import numpy as np
 
 from spansieve.data.batching import batches_by_length
+from spansieve.data.context import InContext, read_with
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
-from spansieve.models.found import MOST_SENTENCES, MOST_TOKENS, Found, readable_sentences
-from spansieve.prediction.onnx.decoding import Decoder, decoder_of
+from spansieve.models.found import (
+    MOST_SENTENCES,
+    MOST_TOKENS,
+    Found,
+    Probability,
+    check_probability,
+    readable_sentences,
+)
+from spansieve.prediction.onnx.decoding import Decoder, Setting, decoder_of
 from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
 from spansieve.prediction.onnx.graphs import Graph
 from spansieve.prediction.onnx.reading import Reader, reader_of
@@ -30,12 +38,15 @@ def load(
     threads: int | None = None,
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
+    probability: Probability = "given-candidates",
 ) -> OnnxPredictor:
     """A model that `spansieve export` left in a folder, on so many threads of the CPU, by default one for each core.
     Needs no network and no torch, and runs no code from the folder."""
+    check_probability(probability)
     folder, threads = Path(folder), threads or _usable_cores()
     manifest = read_manifest(folder)
-    decoder = decoder_of(manifest, _decoder_arrays(folder / DECODER), threads)
+    arrays = _decoder_arrays(folder / DECODER)
+    decoder = decoder_of(Setting(manifest, arrays, threads, probability == "with-filter"))
     reader, scorers = reader_of(folder, manifest, threads), Graph(folder / SCORERS, threads)
     return OnnxPredictor(manifest, reader, scorers, decoder, tokenizer, batch_tokens)
 
@@ -70,7 +81,7 @@ class OnnxPredictor(TextPredictor):
         readable = readable_sentences(sentences)
         found = [Found([], [] if probabilities else None) for _ in readable]
         filled = [i for i, sentence in enumerate(readable) if sentence]
-        sizes = self._reader.sizes([readable[i] for i in filled])
+        sizes = self._reader.sizes([read_with(readable[i]) for i in filled])
         for batch in batches_by_length(sizes, self.batch_tokens or MOST_TOKENS, MOST_SENTENCES):
             indices = [filled[k] for k in batch]
             for i, one in zip(indices, self._predict([readable[i] for i in indices], probabilities)):
@@ -80,12 +91,22 @@ class OnnxPredictor(TextPredictor):
     def _predict(self, sentences: Sequence[Sequence[str]], with_probabilities: bool) -> list[Found]:
         """Of one batch, in which no sentence is empty."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        scores = self._scores(self._reader.vectors(sentences))
+        scores = self._scores(self._vectors(sentences, lengths))
         decoded = self._decoder(scores, lengths, with_probabilities)
         name = self.manifest.labels.name
         named = [[NamedSegment(s.start, s.end, name(s.label)) for s in found] for found in decoded.segments]
         probabilities: Sequence[list[float] | None] = decoded.probabilities or [None] * len(named)
         return [Found(*one) for one in zip(named, probabilities)]
+
+    def _vectors(self, sentences: Sequence[Sequence[str]], lengths: np.ndarray) -> np.ndarray:
+        """(B, L, D), of the sentences alone where more of their document was read."""
+        vectors = self._reader.vectors([read_with(sentence) for sentence in sentences])
+        if not any(isinstance(sentence, InContext) for sentence in sentences):
+            return vectors
+        before = [len(one.before) if isinstance(one, InContext) else 0 for one in sentences]
+        # Beyond the end of a sentence, its last token: there must be something.
+        inside = np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
+        return np.take_along_axis(vectors, (np.array(before)[:, None] + inside)[..., None], axis=1)
 
     def _scores(self, vectors: np.ndarray) -> list[np.ndarray]:
         """(B, L, …) each, a block of tokens at a time: no text is too long for the hidden layer over its spans."""
