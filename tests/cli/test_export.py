@@ -1,0 +1,32 @@
+"""`spansieve export`, as a person types it."""
+
+from __future__ import annotations
+
+from spansieve.prediction.onnx import load as load_export
+from spansieve.prediction.predictor import load
+
+
+def test_a_model_is_exported_and_finds_the_same(terminal, model, tmp_path):
+    place = tmp_path / "new" / "export"
+    answer = terminal("export", model, place, "--int8")
+    assert answer.code == 0
+    assert f"load({str(place)!r}).predict(text)" in answer.out.replace("\n", "")
+    text = "Ada lives in New York ."
+    expected, exported = load(model).predict(text), load_export(place)
+    assert expected
+    assert exported.manifest.int8
+    assert [entity[:4] for entity in exported.predict(text)] == [entity[:4] for entity in expected]
+
+
+def test_nobodys_folder_is_overwritten(terminal, model, tmp_path):
+    (tmp_path / "thesis.txt").touch()
+    answer = terminal("export", model, tmp_path)
+    assert answer.code == 1
+    assert "the export's folder must be new, empty or another export" in answer.err
+
+
+def test_what_is_no_model_is_told(terminal, tmp_path):
+    answer = terminal("export", tmp_path / "nowhere", tmp_path / "export")
+    assert answer.code == 1
+    assert answer.err.startswith("error: ")
+    assert not (tmp_path / "export").exists()
