@@ -28,6 +28,7 @@ from spansieve.nn.span_scorers import LONG
 from spansieve.prediction.exported_graphs import Scorers, encoder_graph
 from spansieve.prediction.onnx.decoding import DECODERS
 from spansieve.prediction.onnx.folder import (
+    BESIDE,
     DECODER,
     ENCODER,
     SCORERS,
@@ -100,9 +101,10 @@ def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
         axes: Any = {name: {0: windows, 1: subwords} for name in inputs}
     else:
         inputs, axes = _word_inputs(encoder)
-    _write_graph(path, encoder_graph(encoder), inputs, axes, ["vectors"])
+    is_large = sum(weight.nbytes for weight in encoder.state_dict().values()) > LARGEST
+    _write_graph(path, encoder_graph(encoder), inputs, axes, ["vectors"], is_large)
     if int8:
-        _quantise(path, is_large=_is_large(encoder))
+        _quantise(path, is_large)
 
 
 def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, Dim]]]:
@@ -138,7 +140,12 @@ def _write_scorers(path: Path, head: Head, size: int) -> None:
 
 
 def _write_graph(
-    path: Path, module: nn.Module, inputs: Mapping[str, Tensor], axes: Mapping[str, Any], outputs: list[str]
+    path: Path,
+    module: nn.Module,
+    inputs: Mapping[str, Tensor],
+    axes: Mapping[str, Any],
+    outputs: list[str],
+    is_large: bool = False,
 ) -> None:
     with _quietly(), torch.no_grad():
         program = torch.onnx.export(
@@ -152,7 +159,7 @@ def _write_graph(
             verbose=False,
         )
     assert program is not None
-    program.save(path, external_data=_is_large(module))
+    program.save(path, external_data=is_large)
     _strip(path)
 
 
@@ -172,24 +179,22 @@ def _quantise(path: Path, is_large: bool) -> None:
     """Weights as 8-bit numbers, a scale for each column; what goes through is scaled as it comes."""
     from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]
 
-    full = path.with_name(f"full-{path.name}")
-    beside = [path.with_name(path.name + ".data")] if is_large else []
-    path.rename(full)
+    room = path.with_name("quantised")
+    room.mkdir()
     with _quietly():
         quantize_dynamic(
-            full,
             path,
+            room / path.name,
             op_types_to_quantize=QUANTISED,
             per_channel=True,
             weight_type=QuantType.QInt8,
             use_external_data_format=is_large,
         )
-    for file in (full, *beside):
-        file.unlink()
-
-
-def _is_large(module: nn.Module) -> bool:
-    return sum(weight.nbytes for weight in module.state_dict().values()) > LARGEST
+    for name in (path.name, path.name + BESIDE):
+        path.with_name(name).unlink(missing_ok=True)
+    for file in room.iterdir():
+        file.rename(path.with_name(file.name))
+    room.rmdir()
 
 
 def _check_packages() -> None:

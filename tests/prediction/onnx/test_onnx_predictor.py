@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from spansieve.data.context import in_context
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.found import Found, readable_sentences
-from spansieve.prediction import onnx
+from spansieve.prediction import exporting, onnx
 from spansieve.prediction.exporting import _quantise, export_model
 from spansieve.prediction.onnx import predictor as predictor_module
 from spansieve.prediction.onnx import reading
 from spansieve.prediction.onnx.decoding import DECODERS
-from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, read_manifest, write_manifest
+from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_manifest, write_manifest
 from spansieve.prediction.predictor import Predictor
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
@@ -241,6 +241,20 @@ def test_a_model_without_a_decoder_is_not_exported(tmp_path):
     with pytest.raises(onnx.ExportError, match=r"head must be one of fsemicrf, crf.*got 'nested'"):
         export_model(tagger, tmp_path / "export")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("int8", [False, True])
+def test_weights_too_many_for_one_file(int8, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "LARGEST", 0)
+    tagger, folder = drawn_tagger("fsemicrf"), tmp_path / "export"
+    export_model(tagger, folder, int8)
+    assert "encoder.onnx.data" in json.loads((folder / MANIFEST).read_text())["files"]
+    assert {path.name for path in folder.iterdir()} == {*NAMES - {"tokenizer.json"}, MANIFEST}
+    if int8:
+        assert onnx.load(folder).predict_tokens([["Paris"]])[0].segments is not None
+    else:
+        check_same(Predictor(tagger), onnx.load(folder), drawn_sentences(1))
 
 
 def test_what_the_page_shows_runs(words, tmp_path, monkeypatch, capsys):
