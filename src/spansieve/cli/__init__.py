@@ -23,6 +23,7 @@ from spansieve.cli import (
     rank,
     reproduce,
     serve,
+    suggest,
     train,
 )
 
@@ -40,6 +41,7 @@ COMMANDS = (
     evaluate.evaluate,
     predict.predict,
     rank.rank,
+    suggest.suggest,
     serve.serve,
     export.export,
     compare.compare,

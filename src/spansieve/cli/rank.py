@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from enum import Enum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from spansieve.cli.texts import json_line, records_of
-
-if TYPE_CHECKING:
-    from spansieve.prediction.ranking import Ranked
+from spansieve.cli.suggest import Tool, version, write_suggestions
+from spansieve.cli.texts import records_of
 
 
 class By(str, Enum):
@@ -20,12 +17,6 @@ class By(str, Enum):
     least_confidence = "least-confidence"
     margin = "margin"
     filter = "filter"
-
-
-class Output(str, Enum):
-    prodigy = "prodigy"
-    doccano = "doccano"
-    jsonl = "jsonl"
 
 
 def rank(
@@ -43,7 +34,7 @@ def rank(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="where to write; standard output if not")
     ] = None,
-    as_: Annotated[Output, typer.Option("--as", help="JSON lines for which annotation tool")] = Output.prodigy,
+    as_: Annotated[Tool, typer.Option("--as", help="for which annotation tool")] = Tool.prodigy,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
 ) -> None:
     """Order unlabelled texts by how unsure a model is of them, for annotation.
@@ -55,54 +46,10 @@ def rank(
     records = list(records_of(None, files, whole))
     from spansieve.integrations.hub import load
     from spansieve.prediction.ranking import rank as ranked
+    from spansieve.prediction.suggesting import Suggestion, parts_of
 
-    found = ranked(load(model, device), [record["text"] for record in records], by.value, per_token, most)
-    lines = (json_line(FORMS[as_](one, records[one.place])) for one in found)
-    if output is None:
-        _write(lines, sys.stdout)
-    else:
-        with output.open("w", encoding="utf-8") as target:
-            _write(lines, target)
-
-
-def _write(lines: Any, target: IO[str]) -> None:
-    for line in lines:
-        target.write(line)
-
-
-def _prodigy(ranked: Ranked, record: dict[str, Any]) -> dict[str, Any]:
-    tokens = [token for sentence in ranked.sentences for token in sentence.tokens]
-    following = [*(token.start for token in tokens[1:]), len(ranked.text)]
-    first, last = ({getattr(token, name): i for i, token in enumerate(tokens)} for name in ("start", "end"))
-    meta = record.get("meta")
-    return {
-        **record,
-        "tokens": [
-            {"text": token.text, "start": token.start, "end": token.end, "id": i, "ws": after > token.end}
-            for i, (token, after) in enumerate(zip(tokens, following))
-        ],
-        "spans": [
-            {
-                "start": entity.start,
-                "end": entity.end,
-                "token_start": first[entity.start],
-                "token_end": last[entity.end],  # inclusive, in this format
-                "label": entity.label,
-                "probability": entity.probability,
-            }
-            for entity in ranked.entities
-        ],
-        "meta": {**(meta if isinstance(meta, dict) else {}), "score": ranked.score},
-    }
-
-
-def _doccano(ranked: Ranked, record: dict[str, Any]) -> dict[str, Any]:
-    labels = [[entity.start, entity.end, entity.label] for entity in ranked.entities]
-    return {**record, "label": labels, "score": ranked.score}
-
-
-def _jsonl(ranked: Ranked, record: dict[str, Any]) -> dict[str, Any]:
-    return {**record, "entities": [entity._asdict() for entity in ranked.entities], "score": ranked.score}
-
-
-FORMS = {Output.prodigy: _prodigy, Output.doccano: _doccano, Output.jsonl: _jsonl}
+    predictor = load(model, device)
+    found = ranked(predictor, [record["text"] for record in records], by.value, per_token, most)
+    named = version(model, predictor.tagger)
+    suggestions = (Suggestion(records[one.place], *parts_of(one.sentences), one.score, named) for one in found)
+    write_suggestions(suggestions, as_, output)

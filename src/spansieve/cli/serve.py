@@ -43,6 +43,7 @@ def serve(
     token = _token(token_file)
     try:
         from spansieve.integrations.hub import is_hub_name, load
+        from spansieve.models.naming import name_of
         from spansieve.serving import server
         from spansieve.serving.limits import Limits
     except ImportError as error:
@@ -63,12 +64,12 @@ def serve(
         console.print(f"[yellow]whoever reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
 
     def on_ready() -> None:
-        console.print(f"serving {escape(server.name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
+        console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     def load_model() -> Predictor:
         return load(model, device, probability=probability.value)
 
-    server.serve(load_model, server.name_of(model), listener, limits, token, threads, on_ready)
+    server.serve(load_model, name_of(model), listener, limits, token, threads, on_ready)
 
 
 def _token(file: Path | None) -> str | None:

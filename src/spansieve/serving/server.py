@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import FrameType
 
 import torch
@@ -87,16 +86,6 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
         self.batcher.refuse_new()
-
-
-def name_of(model: str) -> str:
-    """`runs/demo/model` is the model of the run `demo`.
-
-    >>> name_of("runs/demo/model"), name_of("models/people")
-    ('demo', 'people')
-    """
-    place = Path(model).resolve()
-    return place.parent.name if place.name == "model" and place.parent.name else place.name
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,7 +1,7 @@
 """Label Studio JSON, as its exports JSON and JSON-MIN have it; characters, end exclusive.
 
 Of several annotations of one task the first that was not cancelled is read and the others are noted; a task without any
-is left out and noted. A region with several labels gives one entity for each.
+is left out and noted: predictions are not read. A region with several labels gives one entity for each.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, notes: 
 def _results(place: str, task: dict[str, Any], notes: Notes) -> list[dict[str, Any]] | None:
     """The regions of a task; None where nobody has annotated it."""
     key = next((key for key in ("annotations", "completions") if key in task), None)
+    if key is None and "predictions" in task:
+        key = "annotations"
     if key is None:
         return [{"value": value} for value in list_in(task, "label", place, dict)]
     kept = [annotation for annotation in list_in(task, key, place, dict) if not annotation.get("was_cancelled")]
