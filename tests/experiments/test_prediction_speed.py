@@ -61,7 +61,7 @@ def test_the_command_writes_a_table(tmp_path):
         "--out",
         str(tmp_path),
         "--note",
-        "On a busy day.",
+        "Busy.",
     ]
     arguments = ["benchmark", "prediction", str(tmp_path / "model"), str(tmp_path / "dev.conll"), *options]
     result = CliRunner().invoke(app, arguments)

@@ -20,7 +20,8 @@ def local_log_probabilities(tagger: Tagger, tokens: Tensor, lengths: Tensor) -> 
 
     The model must be one that filters.
     """
-    scores = tagger.head.scores(tokens)[0]
+    # As they were learned, where the filter itself looks at them with a margin.
+    scores = getattr(tagger.head, "learned_scores", tagger.head.scores)(tokens)[0]
     start = torch.arange(scores.shape[1], device=scores.device)[:, None]
     end = start + torch.arange(1, scores.shape[2] + 1, device=scores.device)  # (L, K)
     return scores.log_softmax(-1), end <= lengths[:, None, None]
