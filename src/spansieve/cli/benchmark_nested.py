@@ -74,7 +74,9 @@ def nested_speed(
     if device == "cpu":
         growth = run_growth()
         exponents = "; ".join(f"{name.removesuffix(', ms')} {slope}" for name, slope in slopes(growth).items())
-        lines += ["## Growth with every span kept", f"Log-log slopes against L: {exponents}.", markdown_table(growth)]
+        about = "Milliseconds of processor time for the batch, the best of seven."
+        lines += ["## Growth with every span kept", f"{about} Log-log slopes against L: {exponents}."]
+        lines += [markdown_table(growth)]
     out.mkdir(parents=True, exist_ok=True)
     page = out / f"nested_speed_{device}.md"
     page.write_text("\n\n".join(lines), encoding="utf-8")
