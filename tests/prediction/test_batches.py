@@ -21,6 +21,11 @@ from tests.prediction.trained import FAMILIAR, trained, trained_pretrained
 ODD = ["\ud800", "x\udfffy", "👩‍👩‍👧 Ada", "\u200b", "e\u0301\u0301", "مرحبا القاهرة", "\t\n", ""]
 
 
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory) -> Predictor:
+    return trained_pretrained(tmp_path_factory.mktemp("batches"))
+
+
 def texts() -> list[str]:
     """Of one token to a hundred, in no order."""
     chance = random.Random(0)
@@ -37,19 +42,26 @@ def assert_same(one, other) -> None:
 
 @pytest.mark.parametrize("head", HEADS)
 def test_the_batch_size_changes_nothing(head):
-    tagger = trained(head).tagger
+    tagger = trained(head, steps=30).tagger
     expected = Predictor(tagger).predict(texts())
     assert sum(map(len, expected)) > 40
     for size in (1, 7, 64, 100_000):
         assert_same(Predictor(tagger, batch_tokens=size).predict(texts()), expected)
 
 
-def test_the_batch_size_changes_nothing_for_a_pretrained_encoder(tmp_path):
-    predictor = trained_pretrained(tmp_path)
-    expected = predictor.predict(texts())
+def test_the_batch_size_changes_nothing_for_a_pretrained_encoder(pretrained):
+    expected = pretrained.predict(texts())
     assert sum(map(len, expected)) > 40
     for size in (1, 50, 100_000):
-        assert_same(Predictor(predictor.tagger, batch_tokens=size).predict(texts()), expected)
+        assert_same(Predictor(pretrained.tagger, batch_tokens=size).predict(texts()), expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(st.characters(), max_size=30), max_size=3), st.booleans())
+def test_an_entity_is_where_it_says(pretrained, texts, sentences):
+    """Words without subwords, halves of characters and unknown ones included."""
+    for text, entities in zip(texts, pretrained.predict(texts, sentences=sentences)):
+        assert all(text[entity.start : entity.end] == entity.text for entity in entities)
 
 
 def test_a_batch_must_have_room(predictor):
@@ -60,8 +72,8 @@ def test_a_batch_must_have_room(predictor):
 # ---- Sorted by what the encoder reads --------------------------------------------------------------------------------
 
 
-def test_sizes_are_the_subwords_that_the_encoder_reads(tmp_path):
-    encoder = trained_pretrained(tmp_path).tagger.encoder
+def test_sizes_are_the_subwords_that_the_encoder_reads(pretrained):
+    encoder = pretrained.tagger.encoder
     sentences = [["Paris"], ["Ada", "Paris", "Rome"], [], ["\u200b", "Ada"]]
     read = encoder.features(sentences)
     sizes = sizes_of(encoder, sentences)
@@ -71,9 +83,9 @@ def test_sizes_are_the_subwords_that_the_encoder_reads(tmp_path):
     assert batch == [2, 0, 3, 1]
 
 
-def test_what_is_remembered_has_a_limit(tmp_path, monkeypatch):
+def test_what_is_remembered_has_a_limit(pretrained, monkeypatch):
     monkeypatch.setattr(subword_counts, "MOST_KNOWN", 4)
-    encoder = trained_pretrained(tmp_path).tagger.encoder
+    encoder = pretrained.tagger.encoder
     counts = SubwordCounts(encoder.tokenizer.backend_tokenizer)
     for sentence in (["Paris", "Ada"], ["Rome", "Ada", "Chen"], ["Paris", "in", "New", "York", "."]):
         assert counts([sentence]) == sizes_of(encoder, [sentence])
