@@ -25,7 +25,8 @@ LAYERS = [
     {"cli"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
-OWN_FILES = {"__init__": {"segments", "integrations"}, "__main__": {"cli"}}  # what the package's own two files may import
+# What the package's own two files may import.
+OWN_FILES = {"__init__": {"segments", "integrations"}, "__main__": {"cli"}}
 CORE_NEEDS = {"torch", "numpy", "numba", "llvmlite", "triton"}
 MOST_LINES = 400
 BANNED = {"utils", "util", "helpers", "helper", "common"}

@@ -9,16 +9,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from spansieve.cli.benchmark_bulk import bulk
 from spansieve.cli.benchmark_nested import nested, nested_speed
-from spansieve.cli.benchmark_prediction import prediction
 from spansieve.cli.benchmark_onnx import onnx
+from spansieve.cli.benchmark_prediction import prediction
 from spansieve.cli.benchmark_service import service
 
 app = typer.Typer(help="Measure speed, ours beside the peers'.", no_args_is_help=True)
+app.command()(bulk)
 app.command()(nested)
 app.command()(nested_speed)
-app.command()(prediction)
 app.command()(onnx)
+app.command()(prediction)
 app.command()(service)
 
 
