@@ -27,13 +27,15 @@ from spansieve.segments import Segment
 
 
 class Windows(NamedTuple):
-    """The window theorem's answer: candidate c may follow candidates first[c] … last[c] - 1, and the start where there
-    are none; the end of sentence b may follow end_first[b] … end_last[b] - 1."""
+    """The window theorem's answer: candidate c may follow candidates first[c] … last[c] - 1, and the start where
+    opens[c]; the end of sentence b may follow end_first[b] … end_last[b] - 1, and the start where end_opens[b]."""
 
     first: list[int]  # (N,)
     last: list[int]  # (N,)
     end_first: list[int]  # (B,)
     end_last: list[int]  # (B,)
+    opens: list[bool]  # (N,)
+    end_opens: list[bool]  # (B,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,27 +140,30 @@ class Candidates:
         columns = (self.offsets, self.start, self.end, self.label)
         return segments_by_sentence(FlatSegments(*(column.cpu().numpy() for column in columns)))
 
-    def windows(self, skip: bool = False) -> Windows:
-        """Who may precede whom. With `skip`, all that end before."""
+    def windows(self, skip: bool | Tensor = False) -> Windows:
+        """Who may precede whom. With `skip`, all that end before; with a mask (N,), those after which nothing fits that
+        may not be skipped."""
         offsets, start, end, lengths = (x.cpu().numpy() for x in (self.offsets, self.start, self.end, self.lengths))
         sentence, base = self.sentence.cpu().numpy(), offsets[:-1]
         over = np.zeros((self.num_sentences, self.num_tokens + 1), np.int64)
         np.add.at(over, (sentence, end), 1)
         over = over.cumsum(1)  # how many candidates of sentence b have end <= i
         latest = np.full_like(over, -1)
-        np.maximum.at(latest, (sentence, end), start)
-        latest = np.maximum.accumulate(latest, axis=1)  # M(i): the latest start among those
+        may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
+        np.maximum.at(latest, (sentence, end), np.where(may_skip, -1, start))
+        latest = np.maximum.accumulate(latest, axis=1)  # M(i): the latest start among those that may not be skipped
         low = np.where(latest < 0, 0, np.take_along_axis(over, np.maximum(latest, 0), axis=1))
-        low = np.zeros_like(over) if skip else low
         all_sentences = np.arange(self.num_sentences)
         return Windows(
             (base[sentence] + low[sentence, start]).tolist(),
             (base[sentence] + over[sentence, start]).tolist(),
             (base + low[all_sentences, lengths]).tolist(),
             (base + over[all_sentences, lengths]).tolist(),
+            (latest[sentence, start] < 0).tolist(),
+            (latest[all_sentences, lengths] < 0).tolist(),
         )
 
-    def edges(self, sentence: int, skip: bool = False) -> list[tuple[Segment | None, Segment | None]]:
+    def edges(self, sentence: int, skip: bool | Tensor = False) -> list[tuple[Segment | None, Segment | None]]:
         """The edges of one sentence's graph, to look at; None is the start on the left and the end on the right."""
         windows = self.windows(skip)
         low, high = int(self.offsets[sentence]), int(self.offsets[sentence + 1])
@@ -166,10 +171,10 @@ class Candidates:
         edges: list[tuple[Segment | None, Segment | None]] = []
         for c in range(low, high):
             edges += [(node[p], node[c]) for p in range(windows.first[c], windows.last[c])]
-            edges += [(None, node[c])] if skip or windows.first[c] == windows.last[c] else []
+            edges += [(None, node[c])] if windows.opens[c] else []
         ending = range(windows.end_first[sentence], windows.end_last[sentence])
         edges += [(node[p], None) for p in ending]
-        edges += [(None, None)] if skip or not ending else []
+        edges += [(None, None)] if windows.end_opens[sentence] else []
         return edges
 
 

@@ -68,7 +68,7 @@ def filtered_from_scores(
     inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip)
     if is_fused:
         return FilteredFused(inputs, kernel)
-    return FilteredByMask(inputs, kernel) if can(kernel, "dense_filtered_sums") else FilteredByIndex(inputs, kernel)
+    return FilteredByMask(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
 
 
 def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
@@ -86,18 +86,30 @@ def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Te
     return gold
 
 
+def _by_index(inputs: DenseInputs, kernel: ModuleType) -> FilteredByIndex:
+    segments = None if inputs.gold is None else inputs.gold.segments
+    mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip)
+    candidates = Candidates(*candidates_of_mask(mask), inputs.lengths, *inputs.global_scores.shape[1:3])
+    return FilteredByIndex(candidates, inputs.global_scores, inputs.transition, inputs.skip, kernel=kernel)
+
+
 class FilteredByIndex(FilteredSemiMarkov):
     """The flat distribution, with scores looked up in the dense ones. `marginals` are dense again, (B, L, K, Y)."""
 
-    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
-        self._shape = inputs.global_scores.shape
-        self.lengths = inputs.lengths
-        segments = None if inputs.gold is None else inputs.gold.segments
-        mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip)
-        candidates = Candidates(*candidates_of_mask(mask), inputs.lengths, *self._shape[1:3])
-        self._index = dense_positions(candidates, self._shape)
-        flat = inputs.global_scores.flatten().index_select(0, self._index)
-        super().__init__(candidates, flat, inputs.transition, inputs.skip, kernel=kernel)
+    def __init__(
+        self,
+        candidates: Candidates,
+        dense_scores: Tensor,
+        transition: Tensor,
+        skip: bool | Tensor,
+        *,
+        kernel: ModuleType | None = None,
+    ) -> None:
+        self.dense_scores, self._shape = dense_scores, dense_scores.shape
+        self.lengths = candidates.lengths
+        self._index = dense_positions(candidates, dense_scores.shape)
+        flat = dense_scores.flatten().index_select(0, self._index)
+        super().__init__(candidates, flat, transition, skip, kernel=kernel)
 
     @property
     def marginals(self) -> Tensor:
@@ -115,6 +127,10 @@ class FilteredByMask(FilteredSemiMarkov):
         self._inputs = inputs
         self.lengths, self.skip = inputs.lengths, inputs.skip
         Distribution.__init__(self, inputs.global_scores, inputs.transition, len(inputs.lengths), kernel)
+
+    @property
+    def dense_scores(self) -> Tensor:  # type: ignore[override]
+        return self.scores
 
     @cached_property
     def _is_candidate(self) -> Tensor:

@@ -46,6 +46,10 @@ class FilteredFused(FilteredSemiMarkov):
         else:
             self._kept = kernel.segments_from_scores(*inputs[:4], gold, inputs.skip, self._has_best)
 
+    @property
+    def dense_scores(self) -> Tensor:  # type: ignore[override]
+        return self._dense
+
     @cached_property
     def scores(self) -> Tensor:  # type: ignore[override]
         """The global scores of the candidates, (N,)."""

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
@@ -27,20 +28,28 @@ from spansieve.segments import Segment
 class FilteredSemiMarkov(Distribution):
     """A distribution over the maximal sets of non-overlapping candidates of each sentence; with `skip`, over all sets.
 
+    `skip` may also be a mask (N,) of the candidates that may be skipped: a set is then a path when none of the others
+    can be added to it.
+
     A structure is a tuple of Segments, none of them null; what they leave uncovered is null. `scores[c]` is the global
     score of candidate c. Time O(N + P·K·Y + P·Y²) for N candidates with P distinct starts, however many the edges.
     """
+
+    dense_scores: Tensor | None = None  # (B, L, K, Y): of every span, where the candidates' scores come from there
 
     def __init__(
         self,
         candidates: Candidates,
         scores: Tensor,
         transition: Tensor,
-        skip: bool = False,
+        skip: bool | Tensor = False,
         *,
         kernel: ModuleType | None = None,
     ) -> None:
         scores = checked_scores("scores", scores, 1)
+        if isinstance(skip, Tensor) and (skip.shape != (len(candidates),) or skip.dtype is not torch.bool):
+            wanted = f"a mask of shape ({len(candidates)},), one per candidate"
+            raise ValueError(f"skip must be True, False or {wanted}, got {skip.dtype} of shape {tuple(skip.shape)}")
         if len(scores) != len(candidates):
             raise ValueError(f"scores must be one per candidate, {len(candidates)}, got {len(scores)}")
         transition = checked_transition(transition, scores)
@@ -122,15 +131,15 @@ class FilteredSemiMarkov(Distribution):
         before = np.concatenate(([-1], node[:-1]))
         begins = np.zeros(len(node), bool)
         begins[segments.offsets[:-1][np.diff(segments.offsets) > 0]] = True
-        # The start is a way in where the window is empty, and with `skip` everywhere.
-        follows = np.where(begins, self.skip | (first == last), (first <= before) & (before < last))
+        opens = np.array(windows.opens, bool)[node]
+        follows = np.where(begins, opens, (first <= before) & (before < last))
         if not follows.all():
             at = int((~follows).argmax())
             _raise_no_edge(segments, at, "at the start" if begins[at] else "after the segment before it")
         end_first, end_last = np.array(windows.end_first, np.int64), np.array(windows.end_last, np.int64)
         is_empty = np.diff(segments.offsets) == 0
         final = np.concatenate((node, [-1]))[np.maximum(segments.offsets[1:] - 1, 0)]
-        ends = np.where(is_empty, self.skip | (end_first == end_last), (end_first <= final) & (final < end_last))
+        ends = np.where(is_empty, windows.end_opens, (end_first <= final) & (final < end_last))
         if not ends.all():
             b = int((~ends).argmax())
             raise ValueError(

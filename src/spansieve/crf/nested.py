@@ -20,7 +20,7 @@ from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_from_scores import dense_positions
 from spansieve.crf.filtered_semi_markov import index_among
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums, reference
+from spansieve.crf.kernels import RequiredDepths, Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.structures import FlatSegments, flat_segments, named, offsets_of, segments_by_sentence
@@ -38,6 +38,8 @@ class NestedSegments(Distribution):
     Time O(L + N·Y + Σ of the spans inside the widest container of each start and label): about N where few candidates
     lie within others, O(L·K²) for each label that containers have where every span up to width K is kept.
     """
+
+    dense_scores: Tensor | None = None  # (B, L, K, Y): of every span, where the candidates' scores come from there
 
     def __init__(
         self,
@@ -58,7 +60,8 @@ class NestedSegments(Distribution):
                 f"transition must have a row for each label up to {int(nodes.label.max())}, got {len(transition)}"
             )
         self.candidates = candidates
-        self._nodes = nodes
+        self._nodes, self.has_labels, self.label_transition = nodes, nodes is candidates, transition
+        self._required: RequiredDepths | None = None
         super().__init__(scores, transition, candidates.num_sentences, kernel or kernel_for(scores))
 
     @classmethod
@@ -88,17 +91,18 @@ class NestedSegments(Distribution):
         return _NestedByIndex(candidates, scores, transition, kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
-        return reference.nested(semiring, scores, transition, self._nodes)
+        return reference.nested(semiring, scores, transition, self._nodes, self._required)
 
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         if self._kernel is reference:
             return super()._sums(scores, transition, with_marginals)
-        return self._kernel.nested_sums(self._nodes, scores, transition, with_marginals)
+        return self._kernel.nested_sums(self._nodes, scores, transition, with_marginals, self._required)
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         if self._kernel is reference:
             return super()._best()
-        max_score, is_chosen = self._kernel.nested_best(self._nodes, self.scores.detach(), self.transition.detach())
+        arguments = (self._nodes, self.scores.detach(), self.transition.detach(), self._required)
+        max_score, is_chosen = self._kernel.nested_best(*arguments)
         return max_score, self._structures(is_chosen)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
@@ -135,7 +139,7 @@ class _NestedByIndex(NestedSegments):
     def __init__(
         self, candidates: Candidates, scores: Tensor, transition: Tensor | None, kernel: ModuleType | None
     ) -> None:
-        self._shape = scores.shape
+        self.dense_scores, self._shape = scores, scores.shape
         self._index = dense_positions(candidates, scores.shape)
         super().__init__(candidates, scores.flatten().index_select(0, self._index), transition, kernel=kernel)
 

@@ -39,6 +39,10 @@ class SegmentTags:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def num_labels(self) -> int:
+        return len(self._of_label)
+
     def of_segments(self, segments: Sequence[Segment], length: int) -> list[int]:
         tags = [0] * length
         for segment in segments:

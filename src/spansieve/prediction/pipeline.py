@@ -119,7 +119,7 @@ class Pipeline:
             return lambda: decided
         if self._transition is None:
             self._transition = distribution.transition.detach().cpu().numpy()
-        landing, transition, skip = Landing(*_dense_scores(distribution)), self._transition, distribution.skip
+        landing, transition, skip = Landing(*_dense_scores(distribution)), self._transition, bool(distribution.skip)
         return lambda: landing.decide(lengths, transition, skip, probabilities)
 
     def _decided(self, distribution: Distribution, probabilities: bool) -> Decided:

@@ -11,3 +11,14 @@ class Sums(NamedTuple):
     log_partition: Any  # (B,), in the type of the scores or in float64
     marginals: Any  # like the scores: P(this part is in the structure); None when not asked for
     transition_counts: Any  # (B, Y, Y): expected number of times y' is followed by y; None when not asked for
+
+
+class RequiredDepths(NamedTuple):
+    """How deep in segments that must be there each token lies, and the content of each label of a container.
+
+    A token may lie in no further segment only right below a container whose content is as deep as the token: between
+    any other and the token a required segment is missing.
+    """
+
+    token: Any  # (B, L) NumPy: in how many required segments the token is
+    content: Any  # (Y,) NumPy: in how many of them is what lies right below a container with this label

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from spansieve.crf.kernels import RequiredDepths
 from spansieve.crf.kernels.semirings import Semiring
 
 if TYPE_CHECKING:
@@ -52,11 +53,13 @@ def semi_markov(semiring: Semiring, scores: Tensor, transition: Tensor, lengths:
     return torch.stack(totals)[lengths, :, torch.arange(num_sentences, device=lengths.device)].T
 
 
-def filtered(semiring: Semiring, scores: Tensor, transition: Tensor, candidates: Candidates, skip: bool) -> Tensor:
+def filtered(
+    semiring: Semiring, scores: Tensor, transition: Tensor, candidates: Candidates, skip: bool | Tensor
+) -> Tensor:
     """Algorithm 1 of the paper by the window theorem, candidate by candidate, in (end, start, label) order.
 
     value[c] = scores[c] + ⊕ over the predecessors c' of value[c'] + transition[label(c'), label(c)]; from the start,
-    whose value is 0, where nothing can precede c, and with `skip` always. O(|V| + |E|).
+    whose value is 0, where nothing stands before c that cannot be skipped. O(|V| + |E|).
     """
     label = candidates.label.tolist()
     windows = candidates.windows(skip)
@@ -67,20 +70,26 @@ def filtered(semiring: Semiring, scores: Tensor, transition: Tensor, candidates:
         for c in range(offsets[b], offsets[b + 1]):
             before = range(windows.first[c], windows.last[c])
             into = [value[p] + transition[:, b, label[p], label[c]] for p in before]
-            value[c] = _merged(semiring, into, skip, scores) + scores[:, c]
+            value[c] = _merged(semiring, into, windows.opens[c], scores) + scores[:, c]
         before_end = range(windows.end_first[b], windows.end_last[b])
-        totals.append(_merged(semiring, [value[p] for p in before_end], skip, scores))
+        totals.append(_merged(semiring, [value[p] for p in before_end], windows.end_opens[b], scores))
     return torch.stack(totals, dim=1) if totals else scores.new_zeros(semiring.ways, 0)
 
 
-def _merged(semiring: Semiring, values: list[Tensor], skip: bool, scores: Tensor) -> Tensor:
+def _merged(semiring: Semiring, values: list[Tensor], opens: bool, scores: Tensor) -> Tensor:
     """⊕ of the values and, where it is a way in, of the start."""
-    if skip or not values:
+    if opens:
         values = [semiring.one(scores), *values]
     return semiring.plus(torch.stack(values, dim=-1), dim=-1)
 
 
-def nested(semiring: Semiring, scores: Tensor, transition: Tensor, candidates: Candidates) -> Tensor:
+def nested(
+    semiring: Semiring,
+    scores: Tensor,
+    transition: Tensor,
+    candidates: Candidates,
+    required: RequiredDepths | None = None,
+) -> Tensor:
     """The inside algorithm over spans: ⊕ over all laminar sets of candidates.
 
     With p the label of a container that starts at i, or 0 for the sentence, inside[p, i, j] is ⊕ over the laminar sets
@@ -92,13 +101,15 @@ def nested(semiring: Semiring, scores: Tensor, transition: Tensor, candidates: C
         inside[p, i, j] = within[p, i, j] ⊕ into[p, i, j],    inside[p, i, i] = 1
 
     The last outermost segment of a set tells its case, so each set is counted once. The answer is inside[0, 0, L].
+    With `required`, the term inside[p, i, j-1] is there only where token j-1 is as deep as the content of p.
     """
     lengths, offsets = candidates.lengths.tolist(), candidates.offsets.tolist()
     start, end, labels = candidates.start.tolist(), candidates.end.tolist(), candidates.label.tolist()
     totals = []
     for b, length in enumerate(lengths):
         nodes = range(offsets[b], offsets[b + 1])
-        spans = _Spans(semiring, scores, transition[:, b], labels)
+        depth = None if required is None else (required.token[b].tolist(), required.content.tolist())
+        spans = _Spans(semiring, scores, transition[:, b], labels, depth)
         for i in sorted({start[c] for c in nodes}, reverse=True):
             spans.start_at(i, [c for c in nodes if start[c] == i], end)
         totals.append(spans.total(length))
@@ -108,8 +119,16 @@ def nested(semiring: Semiring, scores: Tensor, transition: Tensor, candidates: C
 class _Spans:
     """The inside values of one sentence, from its last start to its first."""
 
-    def __init__(self, semiring: Semiring, scores: Tensor, transition: Tensor, labels: Sequence[int]) -> None:
+    def __init__(
+        self,
+        semiring: Semiring,
+        scores: Tensor,
+        transition: Tensor,
+        labels: Sequence[int],
+        depth: tuple[list[int], list[int]] | None,
+    ) -> None:
         self.semiring, self.scores, self.transition, self.labels = semiring, scores, transition, labels
+        self.depth = depth  # of each token, and of the content of each label
         self.ending: defaultdict[int, dict[int, list[int]]] = defaultdict(dict)  # the candidates by end and start
         self.value: dict[int, Tensor] = {}  # (W,) each
 
@@ -138,7 +157,9 @@ class _Spans:
     def _children(self, inside: dict[int, Tensor], p: int, i: int, j: int) -> list[Tensor]:
         """The terms of within[p, i, j]: nothing ends at j, or what does starts at m, in the order of m."""
         starts = sorted(m for m in self.ending[j] if m > i)
-        return [inside[j - 1], *(self.semiring.times(inside[m], self._into(p, m, j)) for m in starts)]
+        is_bare = self.depth is None or self.depth[0][j - 1] == self.depth[1][p]
+        before = inside[j - 1] if is_bare else torch.full_like(inside[j - 1], -torch.inf)
+        return [before, *(self.semiring.times(inside[m], self._into(p, m, j)) for m in starts)]
 
     def _into(self, p: int, m: int, j: int) -> Tensor:
         return self._plus([self.value[c] + self.transition[:, p, self.labels[c]] for c in self.ending[j][m]])

@@ -115,6 +115,7 @@ class _Room(NamedTuple):
     sorted: np.ndarray  # (3, N)
     covered: np.ndarray  # (L + 1,)
     tally: np.ndarray
+    no_block: np.ndarray  # (N,): -1 for each candidate, with `skip`
 
 
 @allocating
@@ -140,6 +141,7 @@ def filter_and_trace(first, last, capacity, local_scores, global_scores, transit
         np.empty((3, most), np.int64),
         np.empty(num_tokens + 1, np.int64),
         np.empty(max(num_tokens, num_labels) + 2, np.int64),
+        np.full(most if options[1] and options[2] else 0, -1),
     )
     path_room = new_room(num_tokens, most if options[2] else 0, num_labels, local_scores)
     out = Kept(
@@ -176,8 +178,9 @@ def _filter_sentences(first, last, shape, model, offsets, gold, options, room, p
                 if not out.score[c] < np.inf:
                     return NOT_A_NUMBER
         if find_best:
-            nodes = Nodes(room.sorted[0], room.sorted[1], room.sorted[2], out.score[total : total + n])
-            out.max_score[b - first], c = sweep(nodes, n, lengths[b], transition, skip, True, path_room)
+            block = room.no_block if skip else room.sorted[0]
+            nodes = Nodes(room.sorted[0], room.sorted[1], room.sorted[2], out.score[total : total + n], block)
+            out.max_score[b - first], c = sweep(nodes, n, lengths[b], transition, True, path_room)
             before = chosen
             chosen = _copy_path(path_room.origin, c, total, out.chosen[0], chosen)
             for k in range(before, chosen):

@@ -7,7 +7,7 @@ over by position i, the predecessors of every candidate that starts at i are tho
 above they are a run, from ended[M(i)] to ended[i], where ended[i] counts the candidates with end <= i: no edge is ever
 built. The values of a window are merged by label first, and the transition is applied once per start and label:
 O(N + P·K·Y + P·Y²) for N candidates and P distinct starts, less where few labels meet. With `skip` the window is the
-whole prefix, merged as it grows.
+whole prefix, merged as it grows; where only some candidates may be skipped, M(i) is over the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def filtered_sums(
         np.zeros(scores.size if with_marginals else 0, scores.dtype),
         np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels), scores.dtype),
     )
-    candidates = (offsets, start, end, label, scores, transition.astype(np.float64), lengths, skip)
+    candidates = (offsets, start, end, label, scores, transition.astype(np.float64), lengths, blocks(start, skip))
     over_sentences(sum_sentences, num_sentences, threads, scores.size, *candidates, *sums, with_marginals)
     return sums if with_marginals else Sums(sums.log_partition, None, None)
 
@@ -39,18 +39,23 @@ def filtered_best(offsets, start, end, label, scores, transition, lengths, skip,
     """The best path: its score (B,), and which candidates it takes (N,)."""
     max_score = np.empty(lengths.size, scores.dtype)
     is_chosen = np.zeros(scores.size, np.bool_)
-    candidates = (offsets, start, end, label, scores, transition, lengths, skip)
+    candidates = (offsets, start, end, label, scores, transition, lengths, blocks(start, skip))
     over_sentences(_filtered_best, lengths.size, threads, scores.size, *candidates, max_score, is_chosen)
     return max_score, is_chosen
+
+
+def blocks(start, skip):
+    """Where each candidate that may not be skipped starts, -1 for the others; `skip` is for all of them, or of each."""
+    return start if skip is False else np.where(skip, -1, start)
 
 
 # ---- One sentence -------------------------------------------------------------------------------------------------
 
 
 @compiled
-def find_windows(nodes, num_nodes, length, skip, windows):
+def find_windows(nodes, num_nodes, length, windows):
     """The window theorem in one sweep. O(N + L)."""
-    first, last, begins, by_begin = windows
+    first, last, opens, begins, by_begin = windows
     begins[: length + 3] = 0
     for c in range(num_nodes):
         begins[nodes.begin[c] + 2] += 1
@@ -64,20 +69,21 @@ def find_windows(nodes, num_nodes, length, skip, windows):
     over = 0
     for i in range(length + 1):
         while over < num_nodes and nodes.finish[over] == i:
-            latest = max(latest, nodes.begin[over])
+            latest = max(latest, nodes.block[over])
             over += 1
         last[i] = over
-        first[i] = 0 if skip or latest < 0 else last[latest]
+        first[i] = 0 if latest < 0 else last[latest]
+        opens[i] = latest < 0
 
 
 @compiled
-def sweep(nodes, num_nodes, length, transition, skip, take_max, room):
+def sweep(nodes, num_nodes, length, transition, take_max, room):
     """⊕ over all paths, and in `room.value` over those that end in each node; ⊕ is max or log-sum.
 
     Returns it with the last node of the best path, -1 if that path is empty or sums were asked for.
     """
     windows, merged = room.windows, room.merged
-    find_windows(nodes, num_nodes, length, skip, windows)
+    find_windows(nodes, num_nodes, length, windows)
     room.into_at[:] = -1
     count = 0  # of labels in `merged`, which holds the nodes from `low` up to `high`
     low = 0
@@ -92,11 +98,12 @@ def sweep(nodes, num_nodes, length, transition, skip, take_max, room):
             y = nodes.label[c]
             if room.into_at[y] != i:
                 room.into_at[y] = i
-                room.into[y], room.into_origin[y] = combine(merged, count, transition, y, skip, take_max, room.value)
+                opens = windows.opens[i]
+                room.into[y], room.into_origin[y] = combine(merged, count, transition, y, opens, take_max, room.value)
             room.value[c] = room.into[y] + nodes.score[c]
             room.origin[c] = room.into_origin[y]
     count = slide(nodes, windows, length, low, high, room.value, merged, count, take_max)
-    total, last_node = combine(merged, count, transition, -1, skip, take_max, room.value)
+    total, last_node = combine(merged, count, transition, -1, windows.opens[length], take_max, room.value)
     clear(merged, count)
     return total, last_node
 
@@ -142,14 +149,14 @@ def merge(merged, count, y, value, c, take_max):
 
 
 @compiled
-def combine(merged, count, transition, y, skip, take_max, value_of):
+def combine(merged, count, transition, y, opens, take_max, value_of):
     """⊕ of the merged values with their transitions into label y (-1: the end), and the node it came from.
 
-    Where nothing can precede, the one way in is from the start, whose value is 0; with `skip` that is always a way.
+    The start, whose value is 0, is a way in where this `opens`: where nothing stands before that cannot be skipped.
     """
     if count == 0:
         return 0.0, -1
-    best = 0.0 if skip else -np.inf
+    best = 0.0 if opens else -np.inf
     for k in range(count):
         previous = merged.labels[k]
         value = merged.top[previous] + (transition[previous, y] if y >= 0 else transition.dtype.type(0))
@@ -157,8 +164,8 @@ def combine(merged, count, transition, y, skip, take_max, value_of):
     if best == -np.inf:
         return best, -1
     if take_max:
-        return best, first_attaining(best, merged, count, transition, y, skip, value_of)
-    total = exp(-best) if skip else 0.0
+        return best, first_attaining(best, merged, count, transition, y, opens, value_of)
+    total = exp(-best) if opens else 0.0
     for k in range(count):
         previous = merged.labels[k]
         value = merged.top[previous] + (transition[previous, y] if y >= 0 else 0.0)
@@ -167,13 +174,13 @@ def combine(merged, count, transition, y, skip, take_max, value_of):
 
 
 @compiled
-def first_attaining(best, merged, count, transition, y, skip, value_of):
+def first_attaining(best, merged, count, transition, y, opens, value_of):
     """The first node in (end, start, label) order through which the maximum is attained; the start comes before all.
 
     A label's winner has the largest value; one that it replaced may yet come out equal once the transition is added and
     rounded, and then goes before it.
     """
-    if skip and best == 0:
+    if opens and best == 0:
         return -1
     first = -1
     for k in range(count):
@@ -196,6 +203,7 @@ def mirror(nodes, num_nodes, length, windows, mirrored):
         mirrored.finish[k] = length - nodes.begin[c]
         mirrored.label[k] = nodes.label[c]
         mirrored.score[k] = nodes.score[c]
+        mirrored.block[k] = -1 if nodes.block[c] < 0 else mirrored.begin[k]
 
 
 @compiled
@@ -257,7 +265,11 @@ def sum_sentences(first, last, offsets, start, end, label, scores, transition, l
     )
     onward = np.empty(most)
     mirrored = Nodes(
-        np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, scores.dtype)
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most, scores.dtype),
+        np.empty(most, np.int64),
     )
     model = (offsets, start, end, label, scores, transition, lengths)
     _both_ways(first, last, model, transposed, room, mirrored, mirrored_room, onward, *options_and_sums)
@@ -273,7 +285,7 @@ def _both_ways(
     mirrored,
     mirrored_room,
     onward,
-    skip,
+    block,
     log_partition,
     marginals,
     counts,
@@ -283,13 +295,13 @@ def _both_ways(
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
         n = high - low
-        nodes = Nodes(start[low:high], end[low:high], label[low:high], scores[low:high])
-        total, _ = sweep(nodes, n, length, transition, skip, False, room)
+        nodes = Nodes(start[low:high], end[low:high], label[low:high], scores[low:high], block[low:high])
+        total, _ = sweep(nodes, n, length, transition, False, room)
         log_partition[b] = total
         if not with_marginals or total == -np.inf:
             continue
         mirror(nodes, n, length, room.windows, mirrored)
-        sweep(mirrored, n, length, transposed, skip, False, mirrored_room)
+        sweep(mirrored, n, length, transposed, False, mirrored_room)
         for k in range(n):
             c = room.windows.by_begin[n - 1 - k]
             onward[c] = mirrored_room.value[k]
@@ -308,12 +320,12 @@ def _filtered_best(first, last, offsets, start, end, label, scores, transition, 
 
 
 @compiled
-def _best_paths(first, last, model, room, skip, max_score, is_chosen):
+def _best_paths(first, last, model, room, block, max_score, is_chosen):
     offsets, start, end, label, scores, transition, lengths = model
     for b in range(first, last):
         low, high = offsets[b], offsets[b + 1]
-        nodes = Nodes(start[low:high], end[low:high], label[low:high], scores[low:high])
-        max_score[b], c = sweep(nodes, high - low, lengths[b], transition, skip, True, room)
+        nodes = Nodes(start[low:high], end[low:high], label[low:high], scores[low:high], block[low:high])
+        max_score[b], c = sweep(nodes, high - low, lengths[b], transition, True, room)
         mark_path(room, c, is_chosen[low:high])
 
 

@@ -34,7 +34,8 @@ def _filter_and_sum(first, last, capacity, local_scores, global_scores, transiti
     marginals = np.zeros(count, score.dtype)
     counts = np.zeros((num_sentences, num_labels, num_labels), score.dtype)
     graph = (out.bounds[0], start, end, label, score, transition.astype(np.float64), lengths[first:last])
-    sum_sentences(0, num_sentences, *graph, options[1], log_partition, marginals, counts, True)
+    block = np.full(count, -1) if options[1] else start
+    sum_sentences(0, num_sentences, *graph, block, log_partition, marginals, counts, True)
     kept = (out.bounds, out.nodes[:, :count], score, out.chosen[:, :0], out.max_score)
     return (n, *kept, log_partition, marginals, counts)
 

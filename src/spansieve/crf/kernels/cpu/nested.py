@@ -21,7 +21,9 @@ from spansieve.crf.kernels.cpu.nested_room import find_rows, find_spans, most_sl
 from spansieve.crf.kernels.cpu.vector_math import exp
 
 
-def nested_sums(offsets, start, end, label, scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
+def nested_sums(
+    offsets, start, end, label, scores, transition, lengths, with_marginals=True, threads=1, required=None
+) -> Sums:
     """log Z (B,); with it, if asked for, P(candidate) (N,) and the expected pairs of labels, (B, Y, Y)."""
     num_sentences, num_labels = lengths.size, transition.shape[0]
     # In float64 whatever comes in: to compile for each type takes seconds, to convert a few candidates nothing.
@@ -31,18 +33,26 @@ def nested_sums(offsets, start, end, label, scores, transition, lengths, with_ma
         np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels)),
     )
     model = (offsets, start, end, label, scores.astype(np.float64), transition.astype(np.float64), lengths)
+    model += _depths(required, lengths, num_labels)
     over_sentences(_sum_sentences, num_sentences, threads, scores.size, *model, *sums, with_marginals)
     sums = Sums(*(array.astype(scores.dtype, copy=False) for array in sums))
     return sums if with_marginals else Sums(sums.log_partition, None, None)
 
 
-def nested_best(offsets, start, end, label, scores, transition, lengths, threads=1):
+def nested_best(offsets, start, end, label, scores, transition, lengths, threads=1, required=None):
     """The best set: its score (B,), and which candidates it takes (N,)."""
     max_score = np.empty(lengths.size, scores.dtype)
     is_chosen = np.zeros(scores.size, np.bool_)
-    model = (offsets, start, end, label, scores, transition, lengths)
+    model = (offsets, start, end, label, scores, transition, lengths, *_depths(required, lengths, len(transition)))
     over_sentences(_best_sentences, lengths.size, threads, scores.size, *model, max_score, is_chosen)
     return max_score, is_chosen
+
+
+def _depths(required, lengths, num_labels):
+    """Of the tokens (B, L) and of the content of each label (Y,): see `RequiredDepths`."""
+    if required is None:
+        return np.zeros((lengths.size, lengths.max(initial=0)), np.int64), np.zeros(num_labels, np.int64)
+    return required
 
 
 # ---- Inwards to outwards ------------------------------------------------------------------------------------------
@@ -91,7 +101,7 @@ def _first_after(spans, i, j):
 @compiled
 def _extended(spans, first, j, i, inside, base, into, p, take_max):
     """⊕ of inside[j - 1] and, over the spans [m, j) from `first` on, of inside[m] and what comes with the span."""
-    before = inside[base + j - 1 - i]
+    before = inside[base + j - 1 - i] if _is_bare(spans, j, p) else inside.dtype.type(-np.inf)
     last = spans.ending[j + 1]
     if first == last:
         return before
@@ -99,7 +109,7 @@ def _extended(spans, first, j, i, inside, base, into, p, take_max):
     for s in range(first, last):
         value = inside[base + spans.start[s] - i] + into[s, p]
         best = value if value > best else best
-    if take_max:
+    if take_max or best == -np.inf:
         return best
     total = exp(before - best)
     for s in range(first, last):
@@ -108,9 +118,15 @@ def _extended(spans, first, j, i, inside, base, into, p, take_max):
 
 
 @compiled
+def _is_bare(spans, j, p):
+    """Whether token j - 1 may lie right below a container with label p, in no further segment."""
+    return spans.depth[j - 1] == spans.content[p]
+
+
+@compiled
 def _added(a, b, take_max):
     high, low = (a, b) if a >= b else (b, a)
-    return high if take_max else high + np.log1p(exp(low - high))
+    return high if take_max or low == -np.inf else high + np.log1p(exp(low - high))
 
 
 @compiled
@@ -169,6 +185,8 @@ def _spread(length, label, transition, room, marginals, counts):
 def _part(room, at, own, p):
     """What reaches inside[at] is parted between the span itself and what is within it."""
     weight = room.to_inside[at]
+    if weight == 0.0:
+        return
     room.to_into[own, p] += weight * exp(room.into[own, p] - room.inside[at])
     room.to_inside[at] = weight * exp(room.within[at] - room.inside[at])
 
@@ -194,7 +212,8 @@ def _share(spans, first, j, i, inside, result, weight, base, p, room, to_inside)
     """The terms of `_extended`, each with its part of the weight that reaches their sum."""
     if weight == 0.0:
         return
-    to_inside[base + j - 1 - i] += weight * exp(inside[base + j - 1 - i] - result)
+    if _is_bare(spans, j, p):
+        to_inside[base + j - 1 - i] += weight * exp(inside[base + j - 1 - i] - result)
     for s in range(first, spans.ending[j + 1]):
         m = base + spans.start[s] - i
         part = weight * exp(inside[m] + room.into[s, p] - result)
@@ -229,7 +248,7 @@ def _trace_row(j, i, lowest, at_first, inside, base, p, label, transition, room,
     spans, values = room.spans, at_first
     while j > i:
         value = values[base + j - i]
-        if value == inside[base + j - 1 - i]:
+        if value == inside[base + j - 1 - i] and _is_bare(spans, j, p):
             j -= 1
         else:
             s = spans.ending[j]
@@ -250,39 +269,44 @@ def _trace_row(j, i, lowest, at_first, inside, base, p, label, transition, room,
 
 
 @allocating
-def _sum_sentences(first, last, offsets, start, end, label, scores, transition, lengths, *sums_and_options):
+def _sum_sentences(
+    first, last, offsets, start, end, label, scores, transition, lengths, depth, content, *sums_and_options
+):
     most = most_in_a_sentence(offsets, first, last)
     slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
-    room = new_room(longest(lengths), most, transition.shape[0], slots, transition)
-    _sums(first, last, (offsets, start, end, label, scores, transition, lengths), room, *sums_and_options)
+    room = new_room(longest(lengths), most, transition.shape[0], slots, content, transition)
+    _sums(first, last, (offsets, start, end, label, scores, transition, lengths, depth), room, *sums_and_options)
 
 
 @compiled
 def _sums(first, last, model, room, log_partition, marginals, counts, with_marginals):
-    offsets, start, end, label, scores, transition, lengths = model
+    offsets, start, end, label, scores, transition, lengths, depth = model
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
-        find_spans(length, start[low:high], end[low:high], room.spans)
+        find_spans(length, start[low:high], end[low:high], depth[b], room.spans)
         find_rows(length, start[low:high], end[low:high], label[low:high], room)
         log_partition[b] = _sweep(length, label[low:high], scores[low:high], transition, False, room)
-        if with_marginals:
+        if with_marginals and log_partition[b] > -np.inf:
             _spread(length, label[low:high], transition, room, marginals[low:high], counts[b])
 
 
 @allocating
-def _best_sentences(first, last, offsets, start, end, label, scores, transition, lengths, max_score, is_chosen):
+def _best_sentences(
+    first, last, offsets, start, end, label, scores, transition, lengths, depth, content, max_score, is_chosen
+):
     most = most_in_a_sentence(offsets, first, last)
     slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
-    room = new_room(longest(lengths), most, transition.shape[0], slots, scores)
-    _best(first, last, (offsets, start, end, label, scores, transition, lengths), room, max_score, is_chosen)
+    room = new_room(longest(lengths), most, transition.shape[0], slots, content, scores)
+    _best(first, last, (offsets, start, end, label, scores, transition, lengths, depth), room, max_score, is_chosen)
 
 
 @compiled
 def _best(first, last, model, room, max_score, is_chosen):
-    offsets, start, end, label, scores, transition, lengths = model
+    offsets, start, end, label, scores, transition, lengths, depth = model
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
-        find_spans(length, start[low:high], end[low:high], room.spans)
+        find_spans(length, start[low:high], end[low:high], depth[b], room.spans)
         find_rows(length, start[low:high], end[low:high], label[low:high], room)
         max_score[b] = _sweep(length, label[low:high], scores[low:high], transition, True, room)
-        _trace(length, start[low:high], end[low:high], label[low:high], transition, room, is_chosen[low:high])
+        if max_score[b] > -np.inf:
+            _trace(length, start[low:high], end[low:high], label[low:high], transition, room, is_chosen[low:high])

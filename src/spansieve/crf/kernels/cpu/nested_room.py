@@ -15,6 +15,8 @@ class Spans(NamedTuple):
     start: np.ndarray  # (N,)
     first: np.ndarray  # (N + 1,): the candidates on span s are first[s] … first[s+1] - 1
     ending: np.ndarray  # (L + 2,): the spans that end at j are ending[j] … ending[j+1] - 1
+    depth: np.ndarray  # (L,): in how many required segments each token is
+    content: np.ndarray  # (Y,): in how many of them is what lies right below a container with this label
 
 
 class Rows(NamedTuple):
@@ -47,9 +49,15 @@ class Room(NamedTuple):
 
 
 @allocating
-def new_room(num_tokens, num_nodes, num_labels, num_slots, like):
+def new_room(num_tokens, num_nodes, num_labels, num_slots, content, like):
     """`like` gives the type of the values: the scores' for maxima, float64 for sums."""
-    spans = Spans(np.empty(num_nodes, np.int64), np.empty(num_nodes + 1, np.int64), np.empty(num_tokens + 2, np.int64))
+    spans = Spans(
+        np.empty(num_nodes, np.int64),
+        np.empty(num_nodes + 1, np.int64),
+        np.empty(num_tokens + 2, np.int64),
+        np.empty(num_tokens, np.int64),
+        content,
+    )
     rows = Rows(
         np.empty(num_tokens + 1, np.int64),
         np.empty(num_nodes, np.int64),
@@ -92,8 +100,10 @@ def most_slots(first, last, offsets, start, end, lengths, num_labels):
 
 
 @compiled
-def find_spans(length, start, end, spans):
+def find_spans(length, start, end, depth, spans):
     """From candidates sorted by (end, start)."""
+    for i in range(length):
+        spans.depth[i] = depth[i]
     count = 0
     j = 0
     for c in range(start.size):

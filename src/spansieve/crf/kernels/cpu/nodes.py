@@ -17,16 +17,18 @@ class Nodes(NamedTuple):
     finish: np.ndarray
     label: np.ndarray
     score: np.ndarray
+    block: np.ndarray  # where a node begins that may not be skipped, -1 for one that may
 
 
 class Windows(NamedTuple):
-    """Who may precede a node that begins at i: nodes first[i] … last[i] - 1.
+    """Who may precede a node that begins at i: nodes first[i] … last[i] - 1, and the start where `opens[i]`.
 
     The nodes that begin at i are by_begin[begins[i]] … by_begin[begins[i+1] - 1].
     """
 
     first: np.ndarray  # (L + 1,)
     last: np.ndarray  # (L + 1,)
+    opens: np.ndarray  # (L + 1,)
     begins: np.ndarray  # (L + 2,)
     by_begin: np.ndarray  # (N,)
 
@@ -60,6 +62,7 @@ def new_room(num_tokens, num_nodes, num_labels, like):
     windows = Windows(
         np.empty(num_tokens + 1, np.int64),
         np.empty(num_tokens + 1, np.int64),
+        np.empty(num_tokens + 1, np.bool_),
         np.empty(num_tokens + 3, np.int64),
         np.empty(num_nodes, np.int64),
     )

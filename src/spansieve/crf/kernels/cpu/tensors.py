@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.kernels import Sums, cpu
+from spansieve.crf.kernels import RequiredDepths, Sums, cpu
 from spansieve.crf.kernels.cpu.filter import Kept
 from spansieve.crf.structures import FlatSegments
 
@@ -33,24 +33,37 @@ def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tup
     return _tensors(cpu.semi_markov_best(*_arrays(scores, transition, lengths), threads=_threads()))
 
 
-def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool, with_marginals: bool) -> Sums:
-    arrays = _flat(candidates, scores, transition)
+def filtered_sums(
+    candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool | Tensor, with_marginals: bool
+) -> Sums:
+    arrays, skip = _flat(candidates, scores, transition), skip.numpy() if isinstance(skip, Tensor) else skip
     return _sums(cpu.filtered_sums(*arrays, skip=skip, with_marginals=with_marginals, threads=_threads()))
 
 
-def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool) -> tuple[Tensor, ...]:
+def filtered_best(
+    candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool | Tensor
+) -> tuple[Tensor, ...]:
     """The best score (B,) and whether the best path takes each candidate (N,)."""
-    return _tensors(cpu.filtered_best(*_flat(candidates, scores, transition), skip=skip, threads=_threads()))
+    arrays, skip = _flat(candidates, scores, transition), skip.numpy() if isinstance(skip, Tensor) else skip
+    return _tensors(cpu.filtered_best(*arrays, skip=skip, threads=_threads()))
 
 
-def nested_sums(candidates: Candidates, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+def nested_sums(
+    candidates: Candidates,
+    scores: Tensor,
+    transition: Tensor,
+    with_marginals: bool,
+    required: RequiredDepths | None = None,
+) -> Sums:
     arrays = _flat(candidates, scores, transition)
-    return _sums(cpu.nested_sums(*arrays, with_marginals=with_marginals, threads=_threads()))
+    return _sums(cpu.nested_sums(*arrays, with_marginals, _threads(), required))
 
 
-def nested_best(candidates: Candidates, scores: Tensor, transition: Tensor) -> tuple[Tensor, ...]:
+def nested_best(
+    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None = None
+) -> tuple[Tensor, ...]:
     """The best score (B,) and whether the best set takes each candidate (N,)."""
-    return _tensors(cpu.nested_best(*_flat(candidates, scores, transition), threads=_threads()))
+    return _tensors(cpu.nested_best(*_flat(candidates, scores, transition), _threads(), required))
 
 
 def weighted_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, sentence: Tensor | None):

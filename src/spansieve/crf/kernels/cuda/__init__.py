@@ -157,8 +157,15 @@ def dense_filtered_best(
     return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(chosen)
 
 
-def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool, with_marginals: bool) -> Sums:
-    """The same for flat candidates and scores (N,), which take their places in the dense form for the sweep."""
+def filtered_sums(
+    candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool | Tensor, with_marginals: bool
+) -> Sums:
+    """The same for flat candidates and scores (N,), which take their places in the dense form for the sweep.
+
+    Where only some candidates may be skipped, which is so under constraints, the sweep is the host's.
+    """
+    if isinstance(skip, Tensor):
+        return _sums_on_host(candidates, scores, transition, skip, with_marginals)
     shape = (candidates.num_sentences, candidates.num_tokens, candidates.max_width, len(transition))
     place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
     dense = scores.new_zeros(shape).index_put_(place, scores.detach())
@@ -168,12 +175,26 @@ def filtered_sums(candidates: Candidates, scores: Tensor, transition: Tensor, sk
     return sums._replace(marginals=sums.marginals[place]) if with_marginals else sums
 
 
-def filtered_best(candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool) -> tuple[Tensor, Tensor]:
+def _sums_on_host(candidates, scores, transition, skip, with_marginals) -> Sums:
+    arrays = _host_arrays(candidates, scores, transition)
+    may_skip = skip.cpu().numpy()
+    sums = cpu.filtered_sums(*arrays, may_skip, with_marginals=with_marginals, threads=torch.get_num_threads())
+    return Sums(*(None if array is None else torch.from_numpy(array).to(scores.device) for array in sums))
+
+
+def filtered_best(
+    candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool | Tensor
+) -> tuple[Tensor, Tensor]:
     """The best score (B,) and whether the best path takes each candidate (N,); on the host, as above."""
-    columns = (candidates.offsets, candidates.start, candidates.end, candidates.label, scores, transition)
-    arrays = [tensor.detach().cpu().numpy() for tensor in (*columns, candidates.lengths)]
-    max_score, is_chosen = cpu.filtered_best(*arrays, skip=skip, threads=torch.get_num_threads())
+    may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
+    arrays = _host_arrays(candidates, scores, transition)
+    max_score, is_chosen = cpu.filtered_best(*arrays, skip=may_skip, threads=torch.get_num_threads())
     return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
+
+
+def _host_arrays(candidates: Candidates, scores: Tensor, transition: Tensor) -> list[np.ndarray]:
+    columns = (candidates.offsets, candidates.start, candidates.end, candidates.label, scores, transition)
+    return [tensor.detach().cpu().numpy() for tensor in (*columns, candidates.lengths)]
 
 
 def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Tensor:

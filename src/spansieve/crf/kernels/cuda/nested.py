@@ -10,20 +10,28 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.kernels import Sums, cpu
+from spansieve.crf.kernels import RequiredDepths, Sums, cpu
 
 
-def nested_sums(candidates: Candidates, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+def nested_sums(
+    candidates: Candidates,
+    scores: Tensor,
+    transition: Tensor,
+    with_marginals: bool,
+    required: RequiredDepths | None = None,
+) -> Sums:
     """log Z, and the marginals (N,) and the expected pairs of container and content (B, Y, Y)."""
-    threads = torch.get_num_threads()
-    sums = cpu.nested_sums(*_on_host(candidates, scores, transition), with_marginals=with_marginals, threads=threads)
+    arrays = _on_host(candidates, scores, transition)
+    sums = cpu.nested_sums(*arrays, with_marginals, torch.get_num_threads(), required)
     return Sums(*(None if x is None else torch.from_numpy(x).to(scores.device) for x in sums))
 
 
-def nested_best(candidates: Candidates, scores: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
+def nested_best(
+    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None = None
+) -> tuple[Tensor, Tensor]:
     """The best score (B,) and whether the best set takes each candidate (N,)."""
     arrays = _on_host(candidates, scores, transition)
-    max_score, is_chosen = cpu.nested_best(*arrays, threads=torch.get_num_threads())
+    max_score, is_chosen = cpu.nested_best(*arrays, torch.get_num_threads(), required)
     return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
 
 
