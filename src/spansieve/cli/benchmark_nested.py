@@ -68,7 +68,8 @@ def nested_speed(
     lines = [
         "# The cost of nesting",
         *provenance(f"spansieve benchmark nested-speed --device {device}", device),
-        "Batch 32, widths up to 12, 5 labels, float32, one thread; medians of contenders that take turns.",
+        "Batch 32, widths up to 12, 5 labels, float32, one thread; contenders take turns. "
+        + ("Processor time, the least of all turns." if device == "cpu" else "Medians."),
         markdown_table(rows),
     ]
     if device == "cpu":
