@@ -219,10 +219,18 @@ def kept_by_filter(local_scores: np.ndarray, lengths: list[int]) -> list[list[Se
     return kept
 
 
-def kept_for_training(local_scores, lengths: list[int], gold: list[list[Segment]], skip: bool) -> list[list[Segment]]:
-    """Both training rules: clear of gold goes, unless `skip`; gold comes, with its gold label."""
+def kept_for_training(
+    local_scores, lengths: list[int], gold: list[list[Segment]], skip: bool, unknown=None
+) -> list[list[Segment]]:
+    """Both training rules: clear of gold goes, unless `skip` or nothing is known of its tokens; gold comes, with its
+    gold label."""
     result = []
-    for nodes, golden in zip(kept_by_filter(local_scores, lengths), gold):
-        near = [node for node in nodes if skip or any(node.overlaps(g) for g in golden)]
+    for nodes, golden, ranges in zip(kept_by_filter(local_scores, lengths), gold, unknown or [()] * len(gold)):
+        near = [node for node in nodes if skip or is_unknown(node, ranges) or any(node.overlaps(g) for g in golden)]
         result.append(sorted({*near, *golden}))
     return result
+
+
+def is_unknown(segment: Segment, ranges) -> bool:
+    """True when nothing is known of all of its tokens."""
+    return any(start <= segment.start and segment.end <= end for start, end in ranges)

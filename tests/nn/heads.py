@@ -46,7 +46,7 @@ def tokens_of(lengths: list[int], seed: int = 0) -> torch.Tensor:
     return torch.randn(len(lengths), max(lengths, default=0), SIZE)
 
 
-def oracle_of(head: Head, tokens: torch.Tensor, lengths: list[int], gold=None) -> oracle.Oracle:
+def oracle_of(head: Head, tokens: torch.Tensor, lengths: list[int], gold=None, unknown=None) -> oracle.Oracle:
     """Everything listed. With gold, of what the filtered heads keep in training."""
     with torch.no_grad():
         if isinstance(head, CRF):
@@ -55,7 +55,7 @@ def oracle_of(head: Head, tokens: torch.Tensor, lengths: list[int], gold=None) -
         scores = head.scorer.dense(head.scorer(tokens)).numpy()
     if isinstance(head, SemiCRF):
         return oracle.semi_markov(scores, head.transition.detach().numpy(), lengths, head.unit_null)
-    return _filtered(head, scores, lengths, gold)
+    return _filtered(head, scores, lengths, gold, unknown or [()] * len(lengths))
 
 
 def _tagged(head: CRF, scores: np.ndarray, transition: np.ndarray, lengths: list[int]) -> oracle.Oracle:
@@ -70,7 +70,7 @@ def _tagged(head: CRF, scores: np.ndarray, transition: np.ndarray, lengths: list
     return listed
 
 
-def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold) -> oracle.Oracle:
+def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold, unknown) -> oracle.Oracle:
     num_labels = len(head.labels)
     local = scores[..., :num_labels]
     transition = np.zeros((num_labels, num_labels))
@@ -84,7 +84,7 @@ def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold) -> oracl
     local = np.concatenate((local[..., :1] - getattr(head, "margin", 0.0), local[..., 1:]), -1)
     kept = oracle.kept_by_filter(local, lengths)
     if gold is not None:
-        kept = oracle.kept_for_training(local, lengths, gold, skip)
+        kept = oracle.kept_for_training(local, lengths, gold, skip, unknown)
     flat = [
         global_scores[b, s.start, s.width - 1, s.label]
         for b, nodes in enumerate(kept)

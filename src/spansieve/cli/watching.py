@@ -41,6 +41,8 @@ class TerminalObserver:
             f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}), max_width {counts.max_width}",
             highlight=False,
         )
+        if counts.unknown_tokens:
+            self.console.print(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
         if counts.lost_to_overlaps:
             self.console.print(f"[yellow]{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them[/]")
         if counts.lost_to_width:

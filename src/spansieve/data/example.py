@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,6 +19,9 @@ class Example:
 
     Where the sentence comes from running text, `text` is that text and `offsets` are the characters of each token in
     it: `text[start:end] == token`.
+
+    Of the tokens in `unknown` nothing is known but the segments given: others may be there, or none. Every other token
+    is in a segment given or in none at all.
     """
 
     tokens: tuple[str, ...]
@@ -26,6 +29,7 @@ class Example:
     text: str | None = None
     offsets: tuple[tuple[int, int], ...] | None = None  # one (start, end) per token
     document: str | None = None
+    unknown: tuple[tuple[int, int], ...] = ()  # (start, end) of tokens; kept in order, touching ones as one
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", tuple(self.tokens))
@@ -35,6 +39,7 @@ class Example:
                 raise ValueError(f"a segment must lie within the {len(self.tokens)} tokens, got {tuple(segment)}")
             if not segment.label:
                 raise ValueError(f"a segment must have a label, got {tuple(segment)}")
+        object.__setattr__(self, "unknown", joined_ranges(self.unknown, len(self.tokens)))
         if (self.text is None) != (self.offsets is None):
             raise ValueError("text and offsets must be given together, got one of them")
         if self.offsets is not None:
@@ -55,6 +60,11 @@ class Example:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def num_unknown(self) -> int:
+        """How many tokens nothing is known of."""
+        return sum(end - start for start, end in self.unknown)
+
     def has_overlaps(self) -> bool:
         """True when two gold segments share a token."""
         return any(following.start < previous.end for previous, following in pairwise(self.segments))
@@ -64,3 +74,27 @@ class Example:
         if self.text is not None and self.offsets is not None:
             return self.text[self.offsets[segment.start][0] : self.offsets[segment.end - 1][1]]
         return " ".join(self.tokens[segment.start : segment.end])
+
+
+def joined_ranges(ranges: Iterable[Sequence[int]], length: int) -> tuple[tuple[int, int], ...]:
+    """Ranges of tokens in order, those that touch or overlap as one.
+
+    >>> joined_ranges([(4, 6), (0, 2), (2, 3)], 6)
+    ((0, 3), (4, 6))
+    """
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted((start, end) for start, end in ranges):
+        if not 0 <= start < end <= length:
+            raise ValueError(f"an unknown range must lie between 0 and {length} and not be empty, got {(start, end)}")
+        if joined and start <= joined[-1][1]:
+            start, end = joined[-1][0], max(end, joined.pop()[1])
+        joined.append((start, end))
+    return tuple(joined)
+
+
+def check_known(examples: Iterable[Example], name: str) -> None:
+    """Scores need all of gold."""
+    for number, example in enumerate(examples):
+        if example.unknown:
+            where = f"unknown tokens {example.unknown[0]} in sentence {number}"
+            raise ValueError(f"{name} must be annotated in full to score a model on, got {where}")

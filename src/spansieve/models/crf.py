@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Distribution, Gold, LinearChain, TagConstraints
+from spansieve.crf import Distribution, Gold, LinearChain, TagConstraints, given
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold
+from spansieve.models.partial import Ranges, known_of
 from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.segments import Segment
 
@@ -33,14 +34,23 @@ class CRF(Head):
     def fits(self, segment: Segment) -> bool:
         return True
 
-    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
+    def gold(
+        self,
+        segments: Sequence[Sequence[Segment]],
+        lengths: Sequence[int],
+        unknown: Sequence[Ranges] | None = None,
+    ) -> HeadGold:
         tags = [self.tags.of_segments(sentence, length) for sentence, length in zip(segments, lengths)]
-        return HeadGold(Gold.from_tags(tags, (len(lengths), max(lengths, default=0), len(self.tags))))
+        known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
+        return HeadGold(Gold.from_tags(tags, (len(lengths), max(lengths, default=0), len(self.tags))), known=known)
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        return {"sequence": -self.distribution(tokens, lengths).log_prob(gold.structures)}
+        chain = self.distribution(tokens, lengths)
+        if gold.known is None:
+            return {"sequence": -chain.log_prob(gold.structures)}
+        return {"sequence": chain.log_partition - given(chain, gold.known, tags=self.tags).log_partition}
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> LinearChain:
         (scores,) = self.scores(tokens)
         return LinearChain(scores, self.transition, lengths, self.constraints)
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
 from spansieve.config import ModelConfig
-from spansieve.crf import Distribution, FilteredSemiMarkov, Gold, NestedSegments
+from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, Gold, NestedSegments, given
+from spansieve.crf.candidates import candidate_mask, candidates_of_mask
+from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.labels import LabelSet
-from spansieve.models.head import Head, HeadGold, dense_shape, labels_of_spans
+from spansieve.models.head import IGNORED, Head, HeadGold, dense_shape, labels_of_spans
+from spansieve.models.partial import Ranges, known_of, spans_touching, spans_within, unknown_tokens
 from spansieve.segments import Segment
 
 
@@ -26,15 +32,51 @@ class GraphCounts(NamedTuple):
 class FilteredHead(Head):
     """A head whose structures are paths through candidates, and whose filter learns from the labels of all spans."""
 
+    skip: bool = False  # whether a path may leave candidates out
+
     def __init__(self, config: ModelConfig, labels: LabelSet, max_width: int) -> None:
         super().__init__(labels, max_width)
         self.beta = config.beta
 
-    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
+    def gold(
+        self,
+        segments: Sequence[Sequence[Segment]],
+        lengths: Sequence[int],
+        unknown: Sequence[Ranges] | None = None,
+    ) -> HeadGold:
         shape = dense_shape(lengths, self.max_width, len(self.labels))
         structures = Gold.from_segments(segments, shape, lengths)
-        assert structures.segments is not None
-        return HeadGold(structures, labels_of_spans(structures.segments, shape, lengths))
+        segments_known = structures.segments
+        assert segments_known is not None
+        labels = labels_of_spans(segments_known, shape, lengths)
+        if unknown is None:
+            return HeadGold(structures, labels)
+        is_free = spans_within(unknown_tokens(unknown, shape[1]), self.max_width)
+        is_touched = spans_touching(segments_known, shape[1], self.max_width)
+        # The filter learns from the spans of which something is known: where one is, no other is, unless it nests.
+        is_ignored = torch.from_numpy(is_free if self.takes_nested else is_free & ~is_touched) & (labels == 0)
+        return HeadGold(
+            structures,
+            labels.masked_fill(is_ignored, IGNORED),
+            known=tuple(map(known_of, segments, unknown, lengths)),
+            is_kept=torch.from_numpy(is_free | is_touched),
+        )
+
+    def log_prob(
+        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
+    ) -> Tensor:
+        """log P(gold), or where that is known in part, of all that agrees with it, (B,). Both training rules hold."""
+        structures = gold.structures
+        if gold.known is None:
+            inputs = (local_scores, global_scores, transition, lengths, structures)
+            return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip).log_prob(structures)
+        mask = candidate_mask(local_scores.detach(), lengths, structures.segments, skip=True)
+        if not self.skip:  # what is clear of gold, and known to be none, would leave no path that agrees
+            assert gold.is_kept is not None
+            mask &= gold.is_kept[..., None]
+        candidates = Candidates(*candidates_of_mask(mask), lengths, *mask.shape[1:3])
+        graph = FilteredByIndex(candidates, global_scores, transition, self.skip)
+        return given(graph, gold.known, remove=False).log_partition - graph.log_partition
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return structure  # a path has no null segments

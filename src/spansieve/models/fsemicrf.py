@@ -28,13 +28,10 @@ class FSemiCRF(FilteredHead):
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, global_scores = self.learned_scores(tokens)
-        structures = gold.structures
-        graph = FilteredSemiMarkov.from_scores(
-            self.for_filter(local_scores), global_scores, self.transition, lengths, structures, skip=self.skip
-        )
+        filtered = self.for_filter(local_scores)
         return {
             "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
-            "segmentation": -graph.log_prob(structures),
+            "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
         }
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:

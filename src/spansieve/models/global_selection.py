@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from spansieve.config import ModelConfig
@@ -22,23 +23,18 @@ class GlobalSelection(FilteredHead):
         )
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, graph = self._graph(tokens, lengths, gold)
+        local_scores, span_scores = self.scores(tokens)
         return {
             "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
-            "segmentation": -graph.log_prob(gold.structures),
+            "segmentation": -self.log_prob(local_scores, span_scores, self._no_transition(tokens), lengths, gold),
         }
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        return self._graph(tokens, lengths, None)[1]
+        scores = self.scores(tokens)
+        return FilteredSemiMarkov.from_scores(*scores, self._no_transition(tokens), lengths, skip=self.skip)
 
-    def _graph(self, tokens: Tensor, lengths: Tensor, gold: HeadGold | None) -> tuple[Tensor, Distribution]:
-        local_scores, span_scores = self.scores(tokens)
-        structures = None if gold is None else gold.structures
-        no_transition = local_scores.new_zeros(len(self.labels), len(self.labels))
-        graph = FilteredSemiMarkov.from_scores(
-            local_scores, span_scores, no_transition, lengths, structures, skip=self.skip
-        )
-        return local_scores, graph
+    def _no_transition(self, tokens: Tensor) -> Tensor:
+        return torch.zeros(len(self.labels), len(self.labels), device=tokens.device)
 
     def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Local, and of the span as such, the same for each of its labels, (B, L, K, Y) each."""

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from spansieve.crf import Distribution, Gold
+from spansieve.crf import Distribution, Gold, Known
 from spansieve.crf.kernels.dispatch import has_triton
 from spansieve.crf.structures import FlatSegments
 from spansieve.labels import LabelSet
+from spansieve.models.partial import Ranges
 from spansieve.segments import Segment
 
-IGNORED = -100  # the label of what is no span, for the cross-entropy
+IGNORED = -100  # the label of what is no span, or of which nothing is known, for the cross-entropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,8 @@ class HeadGold:
 
     structures: Gold
     span_labels: Tensor | None = None  # (B, L, K): the label of every span, for a filter to learn
+    known: tuple[Known, ...] | None = None  # what is known of each sentence; None where that is all
+    is_kept: Tensor | None = None  # (B, L, K), then: where candidates may be, in a graph of maximal paths
 
     def labels(self) -> Tensor:
         if self.span_labels is None:
@@ -36,8 +39,11 @@ class HeadGold:
         return self.span_labels
 
     def to(self, device: torch.device | str) -> HeadGold:
-        labels = None if self.span_labels is None else self.span_labels.to(device, non_blocking=True)
-        return HeadGold(self.structures.to(device), labels)
+        labels, is_kept = (
+            None if tensor is None else tensor.to(device, non_blocking=True)
+            for tensor in (self.span_labels, self.is_kept)
+        )
+        return HeadGold(self.structures.to(device), labels, self.known, is_kept)
 
 
 class Head(nn.Module):
@@ -49,8 +55,14 @@ class Head(nn.Module):
         super().__init__()
         self.labels, self.max_width = labels, max_width
 
-    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
-        """From gold segments that `fits` and that do not overlap, but where the head `takes_nested`."""
+    def gold(
+        self,
+        segments: Sequence[Sequence[Segment]],
+        lengths: Sequence[int],
+        unknown: Sequence[Ranges] | None = None,
+    ) -> HeadGold:
+        """From gold segments that `fits` and that do not overlap, but where the head `takes_nested`. In the `unknown`
+        ranges of tokens there may be others: the loss is then -log P(all that agrees with what is known)."""
         raise NotImplementedError
 
     def fits(self, segment: Segment) -> bool:

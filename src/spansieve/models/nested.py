@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from spansieve.crf import Distribution, NestedSegments
+from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.models.filter_only import FilterOnly
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.head import HeadGold, filtering_loss
@@ -23,10 +23,11 @@ class Nested(FSemiCRF):
         sets = NestedSegments.from_scores(
             self.for_filter(local_scores), global_scores, self.transition, lengths, gold.structures
         )
-        return {
-            "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
-            "segmentation": -sets.log_prob(gold.structures),
-        }
+        if gold.known is None:
+            log_prob = sets.log_prob(gold.structures)
+        else:
+            log_prob = given(sets, gold.known).log_partition - sets.log_partition
+        return {"filtering": filtering_loss(local_scores, gold.labels(), self.beta), "segmentation": -log_prob}
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
         local_scores, global_scores = self.scores(tokens)

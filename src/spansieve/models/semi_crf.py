@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Distribution, Gold, SemiMarkov
+from spansieve.crf import Gold, SemiMarkov, given
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, dense_shape
+from spansieve.models.partial import Ranges, known_of
 from spansieve.nn.span_scorers import span_scorer
 from spansieve.segments import Segment
 
@@ -26,15 +27,26 @@ class SemiCRF(Head):
         )
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
 
-    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int]) -> HeadGold:
+    def gold(
+        self,
+        segments: Sequence[Sequence[Segment]],
+        lengths: Sequence[int],
+        unknown: Sequence[Ranges] | None = None,
+    ) -> HeadGold:
         covered = [covering(sentence, length) for sentence, length in zip(segments, lengths)]
         shape = dense_shape(lengths, self.max_width, len(self.labels))
-        return HeadGold(Gold.from_segments(covered, shape, lengths))
+        known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
+        return HeadGold(Gold.from_segments(covered, shape, lengths), known=known)
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        return {"segmentation": -self.distribution(tokens, lengths).log_prob(gold.structures)}
+        segmentations = self.distribution(tokens, lengths)
+        if gold.known is None:
+            return {"segmentation": -segmentations.log_prob(gold.structures)}
+        # Null segments of gold are one token wide, whatever it is that is not known.
+        like_gold = SemiMarkov(segmentations.scores, self.transition, lengths, unit_null=True)
+        return {"segmentation": segmentations.log_partition - given(like_gold, gold.known).log_partition}
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+    def distribution(self, tokens: Tensor, lengths: Tensor) -> SemiMarkov:
         (scores,) = self.scores(tokens)
         return SemiMarkov(scores, self.transition, lengths, unit_null=self.unit_null)
 

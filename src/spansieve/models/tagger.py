@@ -26,6 +26,7 @@ from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.global_selection import GlobalSelection
 from spansieve.models.head import HeadGold
 from spansieve.models.nested import Nested, NestedFilterOnly
+from spansieve.models.partial import Ranges
 from spansieve.models.semi_crf import SemiCRF
 from spansieve.models.semi_crf_unit_null import SemiCRFUnitNull
 from spansieve.nn.encoder import build_encoder
@@ -89,13 +90,19 @@ class Tagger(nn.Module):
         max_width = config.max_width or max(segment.width for segment in segments)
         return cls(replace(config, max_width=max_width), labels)
 
-    def batch(self, sentences: Sequence[Sequence[str]], gold: Sequence[Sequence[NamedSegment]] | None = None) -> Batch:
-        """On the host. `gold` is what `training_segments` leaves of the annotation."""
+    def batch(
+        self,
+        sentences: Sequence[Sequence[str]],
+        gold: Sequence[Sequence[NamedSegment]] | None = None,
+        unknown: Sequence[Ranges] | None = None,
+    ) -> Batch:
+        """On the host. `gold` is what `training_segments` leaves of the annotation; in the `unknown` ranges of tokens
+        there may be more (see `Example`)."""
         lengths = [len(sentence) for sentence in sentences]
         ready = None
         if gold is not None:
             ids = [[Segment(s.start, s.end, self.labels.id(s.label)) for s in found] for found in gold]
-            ready = self.head.gold(ids, lengths)
+            ready = self.head.gold(ids, lengths, unknown if any(unknown or ()) else None)
         lengths_of = torch.tensor(lengths, dtype=torch.int64)
         if not any(isinstance(sentence, InContext) for sentence in sentences):
             return Batch(self.encoder.features(sentences), lengths_of, ready)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spansieve.data.example import Example
+from spansieve.data.example import Example, check_known
 from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, outcomes, threshold_for
 from spansieve.evaluation.intervals import Intervals, bootstrap
 from spansieve.evaluation.scores import Scores, evaluate
@@ -35,6 +35,7 @@ def assess(
     predictor: Predictor, examples: Sequence[Example], seed: int = 0, precision: float | None = None
 ) -> Assessment:
     """With `precision`, also the probability from which on predictions are that precise."""
+    check_known(examples, "data")
     gold = [example.segments for example in examples]
     found = predictor.predict_tokens([example.tokens for example in examples], probabilities=True)
     predicted = [one.segments for one in found]

@@ -49,10 +49,11 @@ def about_run(
 
 
 def fingerprint(examples: Sequence[Example]) -> str:
-    """Equal when the sentences and their gold are."""
+    """Equal when the sentences and what is known of them are."""
     digest = hashlib.sha256()
     for example in examples:
-        digest.update(json.dumps([example.tokens, example.segments]).encode())
+        known = [example.tokens, example.segments, *([example.unknown] if example.unknown else ())]
+        digest.update(json.dumps(known).encode())
     return digest.hexdigest()
 
 

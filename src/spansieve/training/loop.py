@@ -143,7 +143,11 @@ class Trainer:
         """This process's part of a step."""
         accelerator = self.accelerator
         parts = share(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
-        return [self.tagger.batch([self._tokens_of(i) for i in part], [self.gold[i] for i in part]) for part in parts]
+        return [self._batch(part) for part in parts]
+
+    def _batch(self, part: Sequence[int]) -> Batch:
+        unknown = [self.train_examples[i].unknown for i in part]
+        return self.tagger.batch([self._tokens_of(i) for i in part], [self.gold[i] for i in part], unknown)
 
     def _tokens_of(self, i: int) -> Sequence[str]:
         seed = f"{self.config.seed}/{self.progress.epoch}/{i}"
@@ -324,5 +328,6 @@ def _gold(
         lost_to_overlaps=sum(overlaps for _, overlaps, _ in found),
         lost_to_width=sum(wide for _, _, wide in found),
         unknown_in_dev=tuple(sorted(unknown)),
+        unknown_tokens=sum(example.num_unknown for example in train),
     )
     return [segments for segments, _, _ in found], counts

@@ -17,6 +17,7 @@ class DataCounts:
     lost_to_overlaps: int = 0  # gold segments left out because a wider one shares a token with them
     lost_to_width: int = 0  # gold segments wider than max_width
     unknown_in_dev: tuple[str, ...] = ()  # labels that only the dev set has: they count as missed
+    unknown_tokens: int = 0  # of which nothing is known but the segments given
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from accelerate import PartialState
 
 from spansieve import __version__
 from spansieve.config import Config, to_dict
-from spansieve.data.example import Example
+from spansieve.data.example import Example, check_known
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.disk import write_durably
 from spansieve.models.predicting import predict_segments
@@ -77,6 +77,7 @@ def train(
     """
     folder = Path(folder)
     _check_data(train_examples, dev_examples)
+    check_known(test_examples or (), "test data")
     check_trackers(trackers)
     state = PartialState(cpu=use_cpu)
     about = about_run(config, train_examples, dev_examples, state.num_processes)
@@ -104,6 +105,7 @@ def _check_data(train_examples: Sequence[Example], dev_examples: Sequence[Exampl
             raise ValueError(f"{name} must have at least one sentence with a token, got {len(examples)} sentences")
         if not any(example.segments for example in examples):
             raise ValueError(f"{name} must have at least one entity, got {len(examples)} sentences with none")
+    check_known(dev_examples, "dev data")
 
 
 def _result(

@@ -24,6 +24,7 @@ class Format:
     reader: str
     writer: str | None = None
     suffixes: tuple[str, ...] = ()  # what a file to be written in it is called
+    has_unknown: bool = False  # whether it can say that nothing is known of some tokens
 
     def read(self, path: Any, notes: Notes | None = None, **options: Any) -> list[Example]:
         return self._call(self.reader, path, notes=notes, **options)
@@ -32,6 +33,10 @@ class Format:
         if self.writer is None:
             writable = ", ".join(name for name, format in FORMATS.items() if format.writer)
             raise ValueError(f"format {self.name} can only be read; these can be written: {writable}")
+        if notes is not None and not self.has_unknown:
+            examples = list(examples)
+            lost = sum(example.num_unknown for example in examples)
+            notes.add("unknown tokens written as known, since the format cannot say it", str(path), lost)
         self._call(self.writer, examples, path, notes=notes, **options)
 
     def _call(self, name: str, *arguments: Any, notes: Notes | None, **options: Any) -> Any:
@@ -60,6 +65,7 @@ _TABLE = (
         "read_jsonl",
         "write_jsonl",
         (".jsonl", ".ndjson", ".json"),
+        has_unknown=True,
     ),
     Format("jsonl-text", "JSON lines with text and characters", "jsonl", "read_jsonl", "write_jsonl_text"),
     Format("ontonotes", "OntoNotes 5 *gold_conll, a file or folder", "ontonotes", "read_ontonotes"),

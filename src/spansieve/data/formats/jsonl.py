@@ -8,6 +8,9 @@ With tokens, one sentence per line, spans counted in tokens and end exclusive:
 `ner_tags` (strings) for spans. Under the key `ner` the end is inclusive, as the tools that write that key have it.
 `text` and `offsets` beside them, characters of each token, are kept.
 
+`"unknown": [[2, 5]]` are tokens of which nothing is known but the entities given (see `Example`), and with text they
+are characters.
+
 With text, one document per line, spans counted in characters and end exclusive, cut into tokens and sentences here:
 
     {"text": "Ada Lovelace wrote it.", "entities": [{"start": 0, "end": 12, "label": "PER"}], "doc": "a"}
@@ -16,12 +19,13 @@ With text, one document per line, spans counted in characters and end exclusive,
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from spansieve.data.aligning import documents_of_examples, examples_of_text
-from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_records, write_records
+from spansieve.data.example import DataError, Example, joined_ranges
+from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.notes import Notes
 from spansieve.data.tagging import segments_of_tags
 
@@ -42,7 +46,7 @@ def read_jsonl(path: str | Path, *, split_sentences: bool = True, notes: Notes |
             examples.append(_tokens_example(place, record))
         elif isinstance(record.get("text"), str):
             spans = [entity_span(place, entity) for entity in _spans(place, record)[1]]
-            examples += examples_of_text(
+            found = examples_of_text(
                 record["text"],
                 spans,
                 document=document_name(record, *DOCUMENT_KEYS, "id"),
@@ -50,6 +54,8 @@ def read_jsonl(path: str | Path, *, split_sentences: bool = True, notes: Notes |
                 place=place,
                 notes=notes,
             )
+            unknown = _unknown(place, record, len(record["text"]))
+            examples += [_with_unknown_characters(example, unknown) for example in found] if unknown else found
         else:
             raise DataError(f"{place}: must have the key tokens or text, got {', '.join(record) or 'no keys'}")
     return examples
@@ -108,9 +114,9 @@ def _tokens_example(place: str, record: dict[str, Any]) -> Example:
         raise DataError(f"{place}: {key} must be a list of strings, got {str(tokens)[:60]!r}")
     text, offsets = record.get("text"), record.get("offsets")
     where = {"text": text, "offsets": offsets} if text is not None and offsets is not None else {}
+    where |= {"unknown": _unknown(place, record, len(tokens)), "document": document_name(record)}
     try:
-        example = Example.of(tokens, sorted(_token_spans(place, record, len(tokens))), document=document_name(record))
-        return Example(example.tokens, example.segments, document=example.document, **where) if where else example
+        return Example.of(tokens, sorted(_token_spans(place, record, len(tokens))), **where)
     except (TypeError, ValueError) as error:
         raise error if isinstance(error, DataError) else DataError(f"{place}: {error}") from error
 
@@ -130,11 +136,34 @@ def _token_spans(place: str, record: dict[str, Any], length: int) -> set[tuple[i
     return {(start, end + last, label) for start, end, label in (entity_span(place, span) for span in spans)}
 
 
+def _unknown(place: str, record: dict[str, Any], length: int) -> tuple[tuple[int, int], ...]:
+    ranges = list_in(record, "unknown", place)
+    for one in ranges:
+        if not (isinstance(one, list) and len(one) == 2 and all(map(is_count, one))):
+            raise DataError(f"{place}: unknown must be a list of [start, end], got {one!r}")
+    try:
+        return joined_ranges(ranges, length)
+    except ValueError as error:
+        raise DataError(f"{place}: {error}") from error
+
+
+def _with_unknown_characters(example: Example, ranges: Iterable[tuple[int, int]]) -> Example:
+    """Of tokens that have an unknown character nothing is known."""
+    tokens = [
+        (i, i + 1)
+        for i, (start, end) in enumerate(example.offsets or ())
+        if any(start < high and low < end for low, high in ranges)
+    ]
+    return replace(example, unknown=tuple(tokens))
+
+
 def _tokens_record(example: Example) -> dict[str, Any]:
     record: dict[str, Any] = {
         "tokens": list(example.tokens),
         "entities": [segment._asdict() for segment in example.segments],
     }
+    if example.unknown:
+        record["unknown"] = [list(span) for span in example.unknown]
     if example.document is not None:
         record["doc"] = example.document
     if example.text is not None and example.offsets:
