@@ -9,17 +9,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from spansieve.cli.benchmark_active_learning import active_learning
 from spansieve.cli.benchmark_bulk import bulk
+from spansieve.cli.benchmark_chunking import chunking
 from spansieve.cli.benchmark_nested import nested, nested_speed
 from spansieve.cli.benchmark_onnx import onnx
+from spansieve.cli.benchmark_partial import partial
 from spansieve.cli.benchmark_prediction import prediction
 from spansieve.cli.benchmark_service import service
 
 app = typer.Typer(help="Measure speed, ours beside the peers'.", no_args_is_help=True)
+app.command()(active_learning)
 app.command()(bulk)
+app.command()(chunking)
 app.command()(nested)
 app.command()(nested_speed)
 app.command()(onnx)
+app.command()(partial)
 app.command()(prediction)
 app.command()(service)
 
