@@ -148,6 +148,6 @@ def test_a_token_is_text_and_characters():
 )
 def test_no_text_takes_long(piece):
     text = piece * (50_000 // len(piece))
-    begin = time.perf_counter()
+    begin = time.process_time()
     sentences_of_text(text)
-    assert time.perf_counter() - begin < 3
+    assert time.process_time() - begin < 3

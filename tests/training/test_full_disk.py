@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+import safetensors.torch
 from safetensors import SafetensorError
 
 from spansieve.models import disk
@@ -40,7 +41,7 @@ def full_in_rust(*_, **__):
     [
         (checkpoints, "save_weights", full),
         (checkpoints, "write_durably", full),
-        (disk, "save_file", full_in_rust),
+        (safetensors.torch, "save_file", full_in_rust),
         (loop, "save_model", full),
         (disk, "sync", full),
     ],
