@@ -15,7 +15,19 @@ from spansieve import __version__
 from spansieve.cli import app, train
 from spansieve.prediction.texts import TEXTS_AT_ONCE
 
-COMMANDS = ("demo", "example", "train", "evaluate", "predict", "rank", "compare", "convert", "data", "benchmark")
+COMMANDS = (
+    "demo",
+    "example",
+    "train",
+    "evaluate",
+    "predict",
+    "rank",
+    "suggest",
+    "compare",
+    "convert",
+    "data",
+    "benchmark",
+)
 
 
 def test_the_worked_example_shows_candidates_graph_and_best_path(terminal):
