@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-from fsspec.utils import read_block  # type: ignore[import-untyped]
+from fsspec.core import url_to_fs
+from fsspec.utils import read_block
 
 from spansieve.prediction.bulk_rows import (
     JSON_SUFFIXES,

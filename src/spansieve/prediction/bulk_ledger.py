@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from spansieve.models.disk import sync_folder
 from spansieve.prediction.bulk_blocks import Block, part_names

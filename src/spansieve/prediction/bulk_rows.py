@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from spansieve.segments import Entity
 
 if TYPE_CHECKING:
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
 
 JSON_SUFFIXES, PARQUET_SUFFIXES = (".jsonl", ".ndjson"), (".parquet", ".pq")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -138,7 +138,7 @@ class ParquetRows:
 
     def written(self, entities: Sequence[list[Entity]]) -> bytes:
         import pyarrow as pa
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+        import pyarrow.parquet as pq
 
         found = iter(entities)
         values = [[one._asdict() for one in next(found)] if error is None else None for error in self._errors]

@@ -177,7 +177,7 @@ def _strip(path: Path) -> None:
 
 def _quantise(path: Path, is_large: bool) -> None:
     """Weights as 8-bit numbers, a scale for each column; what goes through is scaled as it comes."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]
+    from onnxruntime.quantization import QuantType, quantize_dynamic
 
     room = path.with_name("quantised")
     room.mkdir()

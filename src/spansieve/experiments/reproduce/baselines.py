@@ -87,7 +87,9 @@ def plain_python(graph: FilteredSemiMarkov, scored: Scored) -> Callable[[], list
         for b, start, width, y, score in zip(*columns, scores):
             nodes[b].append((Segment(start, start + width + 1, y), score))
         transition = graph.transition.tolist()
-        return [longest_path(sorted(some, key=lambda node: node[0].end), transition, bool(graph.skip)) for some in nodes]
+        return [
+            longest_path(sorted(some, key=lambda node: node[0].end), transition, bool(graph.skip)) for some in nodes
+        ]
 
     return decode
 
