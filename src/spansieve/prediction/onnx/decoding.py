@@ -6,14 +6,17 @@ Axes: B sentences, L tokens, K widths, Y labels or tags, N candidates.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from spansieve.config import Head
 from spansieve.crf.kernels import cpu
-from spansieve.crf.structures import offsets_of, segments_by_place
+from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_place
+from spansieve.models.constraints import Rules
 from spansieve.models.segment_tags import Chain, SegmentTags
+from spansieve.prediction.onnx.constrained import ChainModel, FilteredModel, Model, SemiMarkovModel, decided
 from spansieve.prediction.onnx.folder import ExportError, Manifest
 from spansieve.segments import Segment
 
@@ -25,7 +28,11 @@ class Decoded(NamedTuple):
     probabilities: list[list[float]] | None
 
 
-Decoder = Callable[[Arrays, np.ndarray, bool], Decoded]  # scores, lengths (B,), with probabilities
+class Decoder(Protocol):
+    def __call__(
+        self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
+    ) -> Decoded:
+        """Of scores, and of lengths (B,); with rules, one per sentence, that all ban the same pairs."""
 
 
 class Setting(NamedTuple):
@@ -66,10 +73,16 @@ class FilteredDecoder:
         self._skip = model.skip and model.head != "filter-only"
         self._shape, self._with_filter = setting.shape, setting.with_filter
 
-    def __call__(self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool) -> Decoded:
+    def __call__(
+        self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
+    ) -> Decoded:
         local_scores, global_scores = _checked(scores, 2, self._shape)
         model, options = (self._transition, lengths), (self._skip, True, self._threads)
         kept = cpu.segments_from_scores(local_scores, global_scores, *model, None, *options)
+        if rules is not None:
+            weight = partial(_by_filter, local_scores) if self._with_filter else None
+            nodes, skip = FlatSegments(*kept.graph), np.full(len(kept.score), self._skip)
+            return _under(rules, FilteredModel(nodes, skip, global_scores, *model, weight), with_probabilities)
         _check_possible(kept.max_score)
         bounds, (chosen, place) = kept.bounds[1], kept.chosen
         segments = segments_by_place(bounds, place, *self._shape)
@@ -89,11 +102,15 @@ class SemiMarkovDecoder:
         self._unit_null = setting.manifest.model.head == "semicrf-unit-null"
         self._shape = setting.shape
 
-    def __call__(self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool) -> Decoded:
+    def __call__(
+        self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
+    ) -> Decoded:
         (dense,) = _checked(scores, 1, self._shape)
         _check_numbers(dense)
         if self._unit_null:
             dense[:, :, 1:, 0] = -np.inf
+        if rules is not None:
+            return _under(rules, SemiMarkovModel(dense, self._transition, lengths), with_probabilities)
         max_score, widths, labels = cpu.semi_markov_best(dense, self._transition, lengths, self._threads)
         _check_possible(max_score)
         sentence, start = at = labels.nonzero()
@@ -114,11 +131,15 @@ class LinearChainDecoder:
         self._transition, self._start, self._end = (setting.arrays[name] for name in ("transition", "start", "end"))
         self._threads = setting.threads
 
-    def __call__(self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool) -> Decoded:
+    def __call__(
+        self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
+    ) -> Decoded:
         (dense,) = _checked(scores, 1, (len(self._tags),))
         _check_numbers(dense)
         dense[:, 0] += self._start
         dense[np.arange(len(dense)), lengths - 1] += self._end
+        if rules is not None:
+            return _under(rules, ChainModel(dense, self._transition, lengths, self._tags), with_probabilities)
         max_score, tags = cpu.linear_chain_best(dense, self._transition, lengths, self._threads)
         _check_possible(max_score)
         rows = zip(tags.tolist(), lengths.tolist())
@@ -136,6 +157,11 @@ DECODERS: dict[Head, Callable[[Setting], Decoder]] = {
     "filter-only": FilteredDecoder,
     "global-selection": FilteredDecoder,
 }
+
+
+def _under(rules: Sequence[Rules], model: Model, with_probabilities: bool) -> Decoded:
+    segments, shares = decided(model, rules)
+    return Decoded(segments, shares() if with_probabilities else None)
 
 
 def _checked(scores: Arrays, count: int, shape: tuple[int, ...]) -> Arrays:

@@ -15,6 +15,7 @@ import numpy as np
 from spansieve.data.batching import batches_by_length
 from spansieve.data.context import InContext, read_with
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.models.constraints import NO_RULES, Constraints, Rules, Taker, alike, checked_constraints
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
@@ -76,23 +77,40 @@ class OnnxPredictor(TextPredictor):
     def labels(self) -> tuple[str, ...]:
         return self.manifest.labels.names
 
-    def predict_tokens(self, sentences: Sequence[Sequence[str]], probabilities: bool = False) -> list[Found]:
-        """The segments of sentences that are tokens already."""
+    def predict_tokens(
+        self,
+        sentences: Sequence[Sequence[str]],
+        probabilities: bool = False,
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[Found]:
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
         readable = readable_sentences(sentences)
+        rules = list(map(self._taker.rules, checked_constraints(constraints, len(readable)), readable))
         found = [Found([], [] if probabilities else None) for _ in readable]
-        filled = [i for i, sentence in enumerate(readable) if sentence]
-        sizes = self._reader.sizes([read_with(readable[i]) for i in filled])
-        for batch in batches_by_length(sizes, self.batch_tokens or MOST_TOKENS, MOST_SENTENCES):
-            indices = [filled[k] for k in batch]
-            for i, one in zip(indices, self._predict([readable[i] for i in indices], probabilities)):
-                found[i] = one
+        for group in alike(rules):
+            filled = [i for i in group if readable[i]]
+            sizes = self._reader.sizes([read_with(readable[i]) for i in filled])
+            for batch in batches_by_length(sizes, self.batch_tokens or MOST_TOKENS, MOST_SENTENCES):
+                indices = [filled[k] for k in batch]
+                those = [rules[i] for i in indices]
+                for i, one in zip(indices, self._predict([readable[i] for i in indices], probabilities, those)):
+                    found[i] = one
         return found
 
-    def _predict(self, sentences: Sequence[Sequence[str]], with_probabilities: bool) -> list[Found]:
+    @property
+    def _taker(self) -> Taker:
+        manifest = self.manifest
+        widest, is_chain = manifest.max_width, manifest.model.head == "crf"
+        return Taker(manifest.labels, lambda s: is_chain or s.width <= widest, widest, takes_nested=False)
+
+    def _predict(
+        self, sentences: Sequence[Sequence[str]], with_probabilities: bool, rules: Sequence[Rules]
+    ) -> list[Found]:
         """Of one batch, in which no sentence is empty."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         scores = self._scores(self._vectors(sentences, lengths))
-        decoded = self._decoder(scores, lengths, with_probabilities)
+        has_rules = any(one != NO_RULES for one in rules)
+        decoded = self._decoder(scores, lengths, with_probabilities, rules if has_rules else None)
         name = self.manifest.labels.name
         named = [[NamedSegment(s.start, s.end, name(s.label)) for s in found] for found in decoded.segments]
         probabilities: Sequence[list[float] | None] = decoded.probabilities or [None] * len(named)
