@@ -37,7 +37,7 @@ class EncoderConfig:
     name: str = BUILTIN
     pooling: Pooling = "first"  # which subwords stand for a token
     casing: bool = False  # for uncased encoders: an embedding of how each token is written
-    # Tokens of the document that are read on either side of a sentence: in training and its scores, not in `predict` yet.
+    # Tokens of the document read on either side of a sentence: in training and its scores, not in `predict` yet.
     context: int = 0
     frozen: bool = False
     gradient_checkpointing: bool = False
