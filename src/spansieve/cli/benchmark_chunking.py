@@ -34,7 +34,7 @@ def chunking(
     splits = Splits(*(tuple(read_with_notes(path, None, console)) for path in (train, dev, test)))
     wanted = dict(map(parsed_setting, settings or []))
     runs = run_chunking(splits, folder, chosen, wanted, lambda run: console.print(chunking_row(run)))
-    flags = "".join(f" --set {setting}" for setting in settings or [])
+    flags = "".join(f" --head {name}" for name in head or ()) + "".join(f" --set {one}" for one in settings or ())
     lines = [
         f"# Chunking: {test.parent.name}",
         *provenance(f"spansieve benchmark chunking TRAIN DEV TEST --folder RUNS{flags}", "cpu"),
