@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.chain_given import ChainGiven, Tags, tag_pairs
+from spansieve.crf.chain_given import ChainGiven
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
@@ -40,6 +40,7 @@ from spansieve.crf.nested import NestedSegments
 from spansieve.crf.nested_given import NestedGiven
 from spansieve.crf.semi_markov import SemiMarkov
 from spansieve.crf.structures import FlatSegments, dense_index, named
+from spansieve.crf.watched_tags import Tags, tag_pairs
 
 Kind = TypeVar("Kind", bound=Distribution)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -78,8 +79,7 @@ class FlatKnown(NamedTuple):
         widest = int(lengths.max(initial=1)) if max_width is None else max_width
         required = in_order(flat_segments([one.required for one in known]))
         check_segments(required, lengths, widest, num_labels)
-        if not nested:
-            _check_disjoint(required)
+        _check_together(required, nested)
         labels = range(1, num_labels)
         forbidden = flat_segments([[s for f in one.forbidden for s in _labelled(f, labels)] for one in known])
         complete = flat_segments([[(*span, 1) for span in one.complete] for one in known])
@@ -99,13 +99,18 @@ def _no_wider(segments: FlatSegments, widest: int) -> FlatSegments:
     return FlatSegments(kept_before[segments.offsets], *(column[is_kept] for column in segments[1:]))
 
 
-def _check_disjoint(required: FlatSegments) -> None:
-    sentence, start, end = required.sentence, required.start, required.end
-    overlaps = (sentence[1:] == sentence[:-1]) & (start[1:] < end[:-1])
-    if overlaps.any():
-        k = int(overlaps.argmax())
-        pair = " and ".join(_name(required, at) for at in (k, k + 1))
-        raise ValueError(f"required segments must not overlap, got {pair} of sentence {sentence[k]}")
+def _check_together(required: FlatSegments, nested: bool) -> None:
+    """No two overlap or, if nested, cross or have one span."""
+    for b, (low, high) in enumerate(pairwise(required.offsets.tolist())):
+        # Those that are in order and pairwise disjoint are all disjoint.
+        for first, second in combinations(range(low, high), 2) if nested else pairwise(range(low, high)):
+            one, other = (Segment(*(int(column[k]) for column in required[1:])) for k in (first, second))
+            is_within = (one.contains(other) or other.contains(one)) and one.width != other.width
+            if one.overlaps(other) and not (nested and is_within):
+                wrong = "cross or have one span" if nested else "overlap"
+                raise ValueError(
+                    f"required segments must not {wrong}, got {named(one)} and {named(other)} of sentence {b}"
+                )
 
 
 def _check_allowed(required: FlatSegments, forbidden: FlatSegments) -> None:

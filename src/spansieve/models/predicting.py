@@ -9,7 +9,8 @@ import torch
 
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length, prepared_ahead
-from spansieve.models.filtered import FilteredHead
+from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
+from spansieve.models.deciding import decide, taker_of
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
@@ -18,7 +19,6 @@ from spansieve.models.found import (
     check_probability,
     readable_sentences,
 )
-from spansieve.models.local_scores import local_probabilities
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import Batch, Tagger
 
@@ -30,12 +30,13 @@ def predict_segments(
     look: Callable[[Sequence[int], Distribution], None] | None = None,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    constraints: Sequence[Constraints | None] | None = None,
 ) -> list[Found]:
     """The best set of segments of each sentence, the same whatever `batch_tokens` is: so many are read at once, those
-    of one sentence at least. `look` sees each batch's indices and its distribution."""
+    of one sentence at least. `look` sees each batch's indices and its distribution. `constraints` are in tokens."""
     check_probability(probability)
-    kind = probability if with_probabilities else None
     readable = readable_sentences(sentences)
+    rules = list(map(taker_of(tagger).rules, checked_constraints(constraints, len(readable)), readable))
     most_tokens = MOST_TOKENS if batch_tokens is None else batch_tokens
     if most_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1, got {most_tokens}")
@@ -43,7 +44,12 @@ def predict_segments(
     was_training = tagger.training
     tagger.eval()
     try:
-        batches = list(batches_by_length(sizes_of(tagger.encoder, readable), most_tokens, MOST_SENTENCES))
+        sizes = sizes_of(tagger.encoder, readable)
+        batches = [
+            [group[k] for k in batch]
+            for group in alike(rules)
+            for batch in batches_by_length([sizes[i] for i in group], most_tokens, MOST_SENTENCES)
+        ]
 
         def make(batch: list[int]) -> Batch:
             return tagger.batch([readable[i] for i in batch])
@@ -53,7 +59,9 @@ def predict_segments(
             made = map(make, batches) if tagger.device.type == "cpu" else prepared_ahead(batches, make)
             for indices, batch in zip(batches, made):
                 seen = None if look is None else partial(look, indices)
-                for i, one in zip(indices, _found(tagger, batch.to(tagger.device), kind, seen)):
+                those = [rules[i] for i in indices]
+                wanted = (with_probabilities, probability)
+                for i, one in zip(indices, _found(tagger, batch.to(tagger.device), those, wanted, seen)):
                     found[i] = one
     finally:
         tagger.train(was_training)
@@ -61,18 +69,15 @@ def predict_segments(
 
 
 def _found(
-    tagger: Tagger, batch: Batch, probability: Probability | None, look: Callable[[Distribution], None] | None
+    tagger: Tagger,
+    batch: Batch,
+    rules: Sequence[Rules],
+    wanted: tuple[bool, Probability],
+    look: Callable[[Distribution], None] | None,
 ) -> list[Found]:
-    tokens = tagger._tokens(batch)
-    distribution = tagger.head.distribution(tokens, batch.lengths)
+    decided = decide(tagger, tagger._tokens(batch), batch.lengths, rules, *wanted)
     if look is not None:
-        look(distribution)
-    segments = tagger.segments(distribution)
-    named = [tagger.named(one) for one in segments]
-    if probability is None:
-        return [Found(one, None) for one in named]
-    shares = tagger.head.probabilities(distribution, segments)
-    if probability == "with-filter" and isinstance(tagger.head, FilteredHead):
-        by_filter = local_probabilities(tagger, tokens, batch.lengths, segments)
-        shares = [[share * other for share, other in zip(*both)] for both in zip(shares, by_filter)]
+        look(decided.distribution)
+    named = [tagger.named(one) for one in decided.segments]
+    shares: Sequence[list[float] | None] = decided.probabilities or [None] * len(named)
     return [Found(*both) for both in zip(named, shares)]

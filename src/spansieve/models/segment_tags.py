@@ -6,7 +6,7 @@ Axes: B sentences, L tokens, Y tags.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,25 +72,37 @@ class SegmentTags:
                 found[-1][1] = position + 1
         return tuple(Segment(*segment) for segment in found)
 
-    def probabilities(self, chain: Chain, segments: Sequence[Sequence[Segment]]) -> list[list[float]]:
-        """The share of Z that the sequences with exactly this segment have: its tags fixed, all others free."""
-        return [[self._probability(chain, b, segment) for segment in found] for b, found in enumerate(segments)]
+    def probabilities(
+        self,
+        chain: Chain,
+        segments: Sequence[Sequence[Segment]],
+        written: Callable[[int, Segment], list[int]] | None = None,
+    ) -> list[list[float]]:
+        """The share of Z that the sequences with exactly this segment have: its tags fixed, all others free.
 
-    def _probability(self, chain: Chain, b: int, segment: Segment) -> float:
-        return min(1.0, math.exp(self._inside(chain, b, segment) + self._after(chain, b, segment) - chain.total[b]))
+        `written` are the tags of a segment of sentence b, where those are not `of_segment`.
+        """
+        tags = written or (lambda b, segment: self.of_segment(segment))
+        return [
+            [self._probability(chain, b, segment, tags(b, segment)) for segment in found]
+            for b, found in enumerate(segments)
+        ]
 
-    def _inside(self, chain: Chain, b: int, segment: Segment) -> float:
+    def _probability(self, chain: Chain, b: int, segment: Segment, tags: list[int]) -> float:
+        inside, after = self._inside(chain, b, segment, tags), self._after(chain, b, segment, tags[-1])
+        return min(1.0, math.exp(inside + after - chain.total[b]))
+
+    def _inside(self, chain: Chain, b: int, segment: Segment, tags: list[int]) -> float:
         """All that leads to the segment's first tag, and its other tags."""
-        tags = self.of_segment(segment)
         share = chain.left[b, segment.start, tags[0]]
         if segment.width > 1:
             others = np.arange(segment.start + 1, segment.end)
             share += (chain.transition[tags[:-1], tags[1:]] + chain.scores[b, others, tags[1:]]).sum()
         return share
 
-    def _after(self, chain: Chain, b: int, segment: Segment) -> float:
+    def _after(self, chain: Chain, b: int, segment: Segment, last: int) -> float:
         """All that may follow the segment's last tag without going on with it."""
-        last, end = self.of_segment(segment)[-1], segment.end
+        end = segment.end
         if self.scheme == "BIOES" or end == chain.lengths[b]:
             return chain.right[b, end - 1, last]
         following = chain.transition[last] + chain.scores[b, end] + chain.right[b, end]

@@ -9,6 +9,7 @@ from typing import overload
 import torch
 
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found
 from spansieve.models.predicting import Probability, predict_segments
 from spansieve.models.storage import load_model
@@ -51,10 +52,20 @@ class Predictor(TextPredictor):
     def labels(self) -> tuple[str, ...]:
         return self.tagger.labels.names
 
-    def predict_tokens(self, sentences: Sequence[Sequence[str]], probabilities: bool = False) -> list[Found]:
-        """The segments of sentences that are tokens already."""
+    def predict_tokens(
+        self,
+        sentences: Sequence[Sequence[str]],
+        probabilities: bool = False,
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[Found]:
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
         return predict_segments(
-            self.tagger, sentences, probabilities, batch_tokens=self.batch_tokens, probability=self.probability
+            self.tagger,
+            sentences,
+            probabilities,
+            batch_tokens=self.batch_tokens,
+            probability=self.probability,
+            constraints=constraints,
         )
 
     @overload

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, overload
 
 from spansieve.data.example import Example
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Token, Tokenizer, sequences_of_text, tokens_of_text
+from spansieve.models.constraints import Constraints, checked_constraints
 from spansieve.models.found import Found
+from spansieve.prediction.placing import placed
 from spansieve.segments import Entity
 
 TEXTS_AT_ONCE = 1_024  # of a stream
@@ -32,42 +35,68 @@ class TextPredictor(ABC):
         """The names of what is looked for."""
 
     @abstractmethod
-    def predict_tokens(self, sentences: Sequence[Sequence[str]], probabilities: bool = False) -> list[Found]:
-        """The segments of sentences that are tokens already."""
+    def predict_tokens(
+        self,
+        sentences: Sequence[Sequence[str]],
+        probabilities: bool = False,
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[Found]:
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a string is a collection of strings, too
-        self, texts: str, probabilities: bool = True, sentences: bool = True
+        self,
+        texts: str,
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Constraints | None = None,
     ) -> list[Entity]: ...
 
     @overload
     def predict(
-        self, texts: Collection[str], probabilities: bool = True, sentences: bool = True
+        self,
+        texts: Collection[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Sequence[Constraints | None] | None = None,
     ) -> list[list[Entity]]: ...
 
-    def predict(self, texts, probabilities=True, sentences=True):
-        """The entities of one text, in order; of several texts, those of each."""
+    def predict(self, texts, probabilities=True, sentences=True, constraints=None):
+        """The entities of one text, in order; of several texts, those of each. Constraints are of each text, in its
+        characters."""
         if isinstance(texts, str):
-            return self.predict_texts([texts], probabilities, sentences)[0]
-        return self.predict_texts(texts, probabilities, sentences)
+            return self.predict_texts([texts], probabilities, sentences, [constraints])[0]
+        return self.predict_texts(texts, probabilities, sentences, constraints)
 
     def predict_texts(
-        self, texts: Collection[str], probabilities: bool = True, sentences: bool = True
+        self,
+        texts: Collection[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Sequence[Constraints | None] | None = None,
     ) -> list[list[Entity]]:
         """The entities of each text. Sentences of all of them share batches."""
         texts = listed(texts)
         pieces = self.pieces(texts, sentences)
+        known = placed_in_pieces(checked_constraints(constraints, len(texts), "text"), texts, pieces)
+        options = {} if known is None else {"constraints": known}
         entities: list[list[Entity]] = [[] for _ in texts]
-        for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), probabilities)):
+        for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, **options)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, found)
         return entities
 
     def stream(
-        self, texts: Iterable[str], probabilities: bool = True, sentences: bool = True
+        self,
+        texts: Iterable[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Iterable[Constraints | None] | None = None,
     ) -> Iterator[tuple[str, list[Entity]]]:
         """Each text with its entities, for texts without end: a thousand or so are held at once."""
+        each = None if constraints is None else iter(constraints)
         for chunk in chunks_of(texts):
-            yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences))
+            known = None if each is None else list(islice(each, len(chunk)))
+            yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences, known))
 
     def examples(self, texts: Iterable[str], sentences: bool = True) -> Iterator[Example]:
         """The sentences of texts, one after the other, with what the model finds in them as their segments."""
@@ -91,6 +120,21 @@ class Piece(NamedTuple):
 
     text: int  # which of the texts it is of
     tokens: list[Token]
+
+
+def placed_in_pieces(
+    constraints: Sequence[Constraints | None], texts: Sequence[str], pieces: Sequence[Piece]
+) -> list[Constraints | None] | None:
+    """Constraints of texts as those of the pieces, in tokens; None where there are none at all."""
+    if not any(constraints):
+        return None
+    of_text: list[list[Piece]] = [[] for _ in texts]
+    for piece in pieces:
+        of_text[piece.text].append(piece)
+    known: list[Constraints | None] = []
+    for text, one, own in zip(texts, constraints, of_text):
+        known += placed(one, text, [piece.tokens for piece in own]) if one else [None] * len(own)
+    return known
 
 
 def words_of(pieces: Sequence[Piece]) -> list[list[str]]:

@@ -1,0 +1,153 @@
+"""What a prediction must agree with, as people give it and as models take it: no torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+from spansieve.crf.known import Known, Pair, Span
+from spansieve.labels import LabelSet
+from spansieve.segments import NamedSegment, Segment
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What the entities of one text must agree with. Positions are characters of the text, or tokens of a sentence that
+    is tokens already. Plain tuples will do, and entities as they were predicted.
+
+    Required and forbidden segments, complete spans and banned pairs are knowledge: the entities are the best set that
+    agrees with it, and their probabilities are conditioned on it. Thresholds are a wish: an entity whose probability
+    lies below its label's is taken for none, and the rest is decided again; probabilities stay what they were.
+
+    >>> Constraints(required=[(0, 3, "PER")], forbidden=[(9, 12), (9, 17, "ORG")]).forbidden
+    (Span(start=9, end=12), NamedSegment(start=9, end=17, label='ORG'))
+    """
+
+    required: Sequence[NamedSegment] = ()  # are there
+    forbidden: Sequence[NamedSegment | Span] = ()  # are not, with this label or with any
+    complete: Sequence[Span] = ()  # what shares a token with these and is not required is no entity
+    banned: Collection[tuple[str, str]] = ()  # labels that must not meet: see spansieve.crf.conditioning
+    thresholds: Mapping[str, float] = field(default_factory=dict)  # by label
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "required", tuple(NamedSegment(*_place(one), one[2]) for one in self.required))
+        object.__setattr__(self, "forbidden", tuple(map(_forbidden, self.forbidden)))
+        object.__setattr__(self, "complete", tuple(Span(*_place(span)) for span in self.complete))
+        object.__setattr__(self, "banned", frozenset((first, second) for first, second in self.banned))
+        object.__setattr__(self, "thresholds", dict(self.thresholds))
+        for label, threshold in self.thresholds.items():
+            if not 0 <= threshold <= 1:
+                raise ValueError(f"the threshold of {label} must lie between 0 and 1, got {threshold}")
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.forbidden or self.complete or self.banned or self.thresholds)
+
+
+def _place(one: Sequence[Any]) -> tuple[int, int]:
+    start, end = one[0], one[1]
+    if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end):
+        raise ValueError(f"a span must be (start, end) with 0 <= start < end, got {tuple(one)}")
+    return start, end
+
+
+def _forbidden(one: Sequence[Any]) -> NamedSegment | Span:
+    is_any = len(one) == 2 or one[2] is None
+    return Span(*_place(one)) if is_any else NamedSegment(*_place(one), one[2])
+
+
+class Rules(NamedTuple):
+    """The same for one sentence, in tokens, with ids for labels."""
+
+    known: Known = Known()
+    banned: frozenset[Pair] = frozenset()
+    thresholds: tuple[float, ...] = ()  # by label, null's first; none at all: all are 0
+
+    def is_below(self, segment: Segment, probability: float) -> bool:
+        return bool(self.thresholds) and probability < self.thresholds[segment.label] and not self.requires(segment)
+
+    def requires(self, segment: Segment) -> bool:
+        return segment in self.known.required
+
+
+NO_RULES = Rules()
+
+
+class Taker(NamedTuple):
+    """What constraints are for: a model's labels, the segments it can have, and whether one may lie within another."""
+
+    labels: LabelSet
+    fits: Callable[[Segment], bool]
+    max_width: int
+    takes_nested: bool
+
+    def rules(self, constraints: Constraints | None, tokens: Sequence[str]) -> Rules:
+        """Of a sentence, checked, so that what cannot be is told in the words of who asked for it."""
+        if not constraints:
+            return NO_RULES
+        required = [self._segment(one, tokens) for one in constraints.required]
+        self._check_required(required, tokens)
+        forbidden = [
+            Span(*_within(one, tokens)) if isinstance(one, Span) else self._segment(one, tokens)
+            for one in constraints.forbidden
+        ]
+        for segment in required:
+            if segment in forbidden or Span(segment.start, segment.end) in forbidden:
+                raise ValueError(f"{self._told(segment, tokens)} is required, and forbidden too")
+        complete = [Span(*_within(span, tokens)) for span in constraints.complete]
+        banned = frozenset((self._id(first), self._id(second)) for first, second in constraints.banned)
+        return Rules(Known(required, forbidden, complete), banned, self._thresholds(constraints.thresholds))
+
+    def _thresholds(self, thresholds: Mapping[str, float]) -> tuple[float, ...]:
+        by_id = {self._id(label): threshold for label, threshold in thresholds.items()}
+        return tuple(by_id.get(y, 0.0) for y in range(len(self.labels))) if any(by_id.values()) else ()
+
+    def _check_required(self, required: Sequence[Segment], tokens: Sequence[str]) -> None:
+        for segment in required:
+            if not self.fits(segment):
+                wide = f"is {segment.width} tokens wide, and the model has no entity wider than {self.max_width}"
+                raise ValueError(f"required {self._told(segment, tokens)} {wide}")
+        ordered = sorted(set(required), key=lambda s: (s.start, -s.end))
+        for first, second in combinations(ordered, 2) if self.takes_nested else pairwise(ordered):
+            is_within = first.contains(second) and first[:2] != second[:2]
+            if first.overlaps(second) and not (self.takes_nested and is_within):
+                both = f"{self._told(first, tokens)} and {self._told(second, tokens)}"
+                raise ValueError(f"required entities must not overlap, got {both}")
+
+    def _segment(self, one: NamedSegment, tokens: Sequence[str]) -> Segment:
+        return Segment(*_within(one, tokens), self._id(one.label))
+
+    def _told(self, segment: Segment, tokens: Sequence[str]) -> str:
+        return f"{self.labels.name(segment.label)} {' '.join(tokens[segment.start : segment.end])!r}"
+
+    def _id(self, label: str) -> int:
+        if label not in self.labels.names:
+            known = ", ".join(sorted(self.labels.names))
+            raise ValueError(f"unknown label {label!r} in constraints; the model knows {known}")
+        return self.labels.id(label)
+
+
+def _within(one: NamedSegment | Span, tokens: Sequence[str]) -> tuple[int, int]:
+    if one.end > len(tokens):
+        raise ValueError(f"a constraint must lie within the {len(tokens)} tokens of its sentence, got {tuple(one)}")
+    return one.start, one.end
+
+
+def checked_constraints(
+    constraints: Sequence[Constraints | None] | None, count: int, name: str = "sentence"
+) -> Sequence[Constraints | None]:
+    if constraints is None:
+        return [None] * count
+    if isinstance(constraints, Constraints) or len(constraints) != count:
+        got = "one for all" if isinstance(constraints, Constraints) else str(len(constraints))
+        raise ValueError(f"constraints must be one per {name}, {count}, got {got}")
+    return constraints
+
+
+def alike(rules: Iterable[Rules]) -> list[list[int]]:
+    """Which sentences may share a batch: those with the same banned pairs, since a batch has one transition."""
+    groups: dict[frozenset[Pair], list[int]] = {}
+    for i, one in enumerate(rules):
+        groups.setdefault(one.banned, []).append(i)
+    return list(groups.values())

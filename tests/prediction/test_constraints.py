@@ -1,0 +1,290 @@
+"""Predictions that agree with what is known: in characters and in tokens, for every model and its export."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from spansieve.crf.known import Span
+from spansieve.data.tokenizing import sequences_of_text
+from spansieve.models.constraints import NO_RULES, Constraints, Rules, Taker
+from spansieve.models.deciding import decide, taker_of
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.tagger import HEADS
+from spansieve.prediction.exporting import _decoder_arrays
+from spansieve.prediction.onnx.decoding import DECODERS, Setting, decoder_of
+from spansieve.prediction.onnx.folder import Manifest
+from spansieve.prediction.placing import placed
+from spansieve.prediction.predictor import Predictor
+from spansieve.segments import NamedSegment, Segment
+from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
+
+TEXT = "Ada Lovelace lives in New York . Then we went to Paris yesterday ."
+CASES = [(name, {}) for name in HEADS] + [("fsemicrf", {"skip": True}), ("crf", {"scheme": "BIO"})]
+every_case = pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
+
+
+def labels_of(entities) -> list[tuple[str, str]]:
+    return [(entity.text, entity.label) for entity in entities]
+
+
+def span(text: str, words: str) -> tuple[int, int]:
+    return text.index(words), text.index(words) + len(words)
+
+
+# ---- In characters ---------------------------------------------------------------------------------------------------
+
+
+def test_required_forbidden_and_the_rest(predictor):
+    assert labels_of(predictor.predict(TEXT)) == [("Ada Lovelace", "PER"), ("New York", "LOC"), ("Paris", "LOC")]
+    known = Constraints(required=[(*span(TEXT, "York"), "PER")], forbidden=[span(TEXT, "Paris")])
+    found = predictor.predict(TEXT, constraints=known)
+    assert ("York", "PER") in labels_of(found)
+    assert not {"New York", "Paris"} & {entity.text for entity in found}
+    assert [entity.probability for entity in found if entity.text == "York"] == [1.0]
+
+
+def test_an_entity_may_be_another_label(predictor):
+    known = Constraints(forbidden=[(*span(TEXT, "Paris"), "LOC")])
+    assert ("Paris", "LOC") not in labels_of(predictor.predict(TEXT, constraints=known))
+
+
+def test_nothing_else_in_a_complete_span(predictor):
+    known = Constraints(required=[(*span(TEXT, "lives"), "LOC")], complete=[span(TEXT, "Lovelace lives in New")])
+    assert labels_of(predictor.predict(TEXT, constraints=known)) == [("lives", "LOC"), ("Paris", "LOC")]
+    assert predictor.predict(TEXT, constraints=Constraints(complete=[(0, len(TEXT))])) == []
+
+
+def test_what_was_predicted_may_be_required(predictor):
+    found = predictor.predict(TEXT)
+    again = predictor.predict(TEXT, constraints=Constraints(required=found))
+    assert labels_of(again) == labels_of(found)
+    assert [entity.probability for entity in again] == [1.0] * 3
+
+
+def test_each_text_has_its_own(predictor):
+    texts = [TEXT, "we went to Paris yesterday", ""]
+    known = [None, Constraints(forbidden=[span(texts[1], "Paris")]), Constraints(banned=[("PER", "LOC")])]
+    found = predictor.predict(texts, constraints=known)
+    assert found[0] == predictor.predict(TEXT)
+    assert found[1:] == [[], []]
+    assert [entities for _, entities in predictor.stream(texts, constraints=known)] == found
+    with raises("constraints must be one per text, 3, got 1"):
+        predictor.predict(texts, constraints=known[:1])
+    with raises("constraints must be one per text, 3, got one for all"):
+        predictor.predict(texts, constraints=known[1])
+
+
+def test_labels_that_must_not_meet(predictor):
+    both = "Ada Lovelace lives in New York ."
+    assert labels_of(predictor.predict(both)) == [("Ada Lovelace", "PER"), ("New York", "LOC")]
+    assert len(predictor.predict(both, constraints=Constraints(banned=[("PER", "LOC")]))) == 1
+    assert len(predictor.predict(both, constraints=Constraints(banned=[("LOC", "PER")]))) == 2
+    required = [(*span(both, "Ada Lovelace"), "PER"), (*span(both, "New York"), "LOC")]
+    with raises("no segmentation agrees with the constraints"):
+        predictor.predict(both, constraints=Constraints(required, banned=[("PER", "LOC")]))
+
+
+def test_blanks_do_not_count_and_offsets_are_the_texts(predictor):
+    text = "  Ada\u00a0 Lovelace \n lives"
+    start, end = span(text, "Ada\u00a0 Lovelace")
+    known = Constraints(required=[(start - 2, end + 2, "PER")])
+    assert [e[:4] for e in predictor.predict(text, constraints=known)] == [(start, end, "PER", text[start:end])]
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        (
+            Constraints([(0, 2, "PER")]),
+            "the constraint (0, 2) in '[Ad]a Lovelace l' must end where a token ends",
+        ),
+        (Constraints([(0, 2, "PER")]), "that ends within the token 'Ada'"),
+        (
+            Constraints(forbidden=[(5, 12)]),
+            "must start where a token starts, got one that starts within the token",
+        ),
+        (Constraints([(3, 4, "PER")]), "the constraint (3, 4) in 'Ada[ ]Lovelace liv' must hold a token, got blanks"),
+        (Constraints([(0, 99, "PER")]), "must lie within the 66 characters of its text, got (0, 99, 'PER')"),
+        (Constraints([(22, 37, "LOC")]), "must lie within one sentence, got one across two"),
+        (Constraints([(0, 3, "GPE")]), "unknown label 'GPE' in constraints; the model knows LOC, PER"),
+        (Constraints(thresholds={"GPE": 0.5}), "unknown label 'GPE' in constraints"),
+        (Constraints(banned=[("PER", "GPE")]), "unknown label 'GPE' in constraints"),
+        (Constraints([(0, 3, "PER"), (0, 12, "LOC")]), "must not overlap, got LOC 'Ada Lovelace' and PER 'Ada'"),
+        (Constraints([(0, 3, "PER")], [(0, 3)]), "PER 'Ada' is required, and forbidden too"),
+        (Constraints([(0, 21, "PER")]), "required PER 'Ada Lovelace lives in' is 4 tokens wide, and the model has no"),
+    ],
+)
+def test_what_cannot_be(predictor, known, message):
+    with raises(message):
+        predictor.predict(TEXT, constraints=known)
+
+
+def raises(message: str):
+    return pytest.raises(ValueError, match=re.escape(message))
+
+
+def test_what_is_no_constraint():
+    for wrong in ((3, 3, "PER"), (5, 2, "PER"), (-1, 2, "PER"), (0.0, 2, "PER")):
+        with raises(f"a span must be (start, end) with 0 <= start < end, got {wrong}"):
+            Constraints(required=[wrong])
+    with raises("the threshold of PER must lie between 0 and 1, got 1.5"):
+        Constraints(thresholds={"PER": 1.5})
+    assert not Constraints()
+
+
+def test_complete_spans_take_in_what_they_touch():
+    text = "Ada met Bob . Then they left ."
+    sentences = sequences_of_text(text)
+    known = placed(Constraints(complete=[(5, 16)], banned=[("A", "B")]), text, sentences)
+    assert [one.complete for one in known] == [(Span(1, 4),), (Span(0, 1),)]
+    assert [one.banned for one in known] == [frozenset({("A", "B")})] * 2
+    assert placed(Constraints(complete=[(3, 4)]), text, sentences)[0].complete == ()
+
+
+def test_constraints_in_tokens(predictor):
+    sentences = [["we", "went", "to", "Paris", "yesterday"], ["Paris"], []]
+    known = [Constraints([NamedSegment(0, 1, "PER")], complete=[(3, 5)]), None, None]
+    found = predictor.predict_tokens(sentences, True, known)
+    assert found[0] == ([(0, 1, "PER")], [1.0])
+    assert found[1:] == predictor.predict_tokens(sentences, True)[1:]
+    with raises("a constraint must lie within the 5 tokens of its sentence, got (4, 6)"):
+        predictor.predict_tokens(sentences, True, [Constraints(forbidden=[(4, 6)]), None, None])
+
+
+# ---- Every model -----------------------------------------------------------------------------------------------------
+
+
+def drawn_rules(taker: Taker, sentences: list[list[str]], seed: int) -> list[Rules]:
+    """One bans a pair for all, which shares their batch."""
+    chance = random.Random(seed)
+    names = taker.labels.names
+    banned = [tuple(chance.choices(names, k=2))] if chance.random() < 0.5 else []
+    return [taker.rules(_drawn(chance, len(tokens), names, banned), tokens) for tokens in sentences]
+
+
+def _drawn(chance: random.Random, length: int, names, banned) -> Constraints:
+    required, forbidden, reached = [], [], 0
+    for start in range(length):
+        if start >= reached and chance.random() < 0.1:
+            reached = min(length, start + chance.randint(1, 3))
+            required.append((start, reached, chance.choice(names)))
+        elif start >= reached and chance.random() < 0.3:
+            end = min(length, start + chance.randint(1, 3))
+            forbidden.append((start, end, chance.choice([*names, None])))
+    taken = {segment[:2] for segment in required}
+    forbidden = [one for one in forbidden if one[:2] not in taken]
+    thresholds = {name: chance.random() * 0.6 for name in names} if chance.random() < 0.5 else {}
+    return Constraints(required, forbidden, [], banned, thresholds)
+
+
+def batch_of(tagger, seed: int = 0):
+    sentences = [tokens for tokens in drawn_sentences(seed, count=8, longest=9) if tokens]
+    batch = tagger.batch([[token or "-" for token in tokens] for tokens in sentences])
+    with torch.no_grad():
+        return sentences, tagger._tokens(batch), batch.lengths
+
+
+@every_case
+@pytest.mark.parametrize("seed", range(3))
+def test_what_comes_out_agrees(name, settings, seed):
+    tagger = drawn_tagger(name, seed=seed, **settings)
+    sentences, tokens, lengths = batch_of(tagger, seed)
+    rules = [one._replace(banned=frozenset()) for one in drawn_rules(taker_of(tagger), sentences, seed)]
+    with torch.no_grad():
+        decided = decide(tagger, tokens, lengths, rules, with_probabilities=True)
+    assert any(one.thresholds for one in rules)
+    for found, shares, one in zip(decided.segments, decided.probabilities, rules):
+        assert set(found) >= set(one.known.required)
+        assert not set(found) & set(one.known.forbidden)
+        assert not {segment[:2] for segment in found} & set(one.known.forbidden)
+        for segment, share in zip(found, shares):
+            assert 0 <= share <= 1
+            assert share == 1.0 if one.requires(segment) else not one.is_below(segment, share)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [(n, s) for n, s in CASES if n in DECODERS] + [("global-selection", {"skip": True})], ids=str
+)
+@pytest.mark.parametrize("with_filter", [False, True])
+def test_an_export_decides_alike(name, settings, with_filter):
+    kind = "with-filter" if with_filter else "given-candidates"
+    for seed in range(4):
+        tagger = drawn_tagger(name, seed=seed, **settings)
+        sentences, tokens, lengths = batch_of(tagger, seed)
+        rules = drawn_rules(taker_of(tagger), sentences, seed)
+        manifest = Manifest(tagger.config, tagger.labels, None)
+        decoder = decoder_of(Setting(manifest, _decoder_arrays(tagger.head), with_filter=with_filter))
+        with torch.no_grad():
+            scores = [part.contiguous().numpy().copy() for part in tagger.head.scores(tokens)]
+            try:
+                expected = decide(tagger, tokens, lengths, rules, True, kind)
+            except ValueError as error:
+                with raises(str(error)):
+                    decoder(scores, lengths.numpy(), True, rules)
+                continue
+        found = decoder(scores, lengths.numpy(), True, rules)
+        assert [list(one) for one in found.segments] == expected.segments
+        for one, other in zip(found.probabilities, expected.probabilities):
+            assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("crf", {}), ("crf", {"scheme": "BIO"}), ("semicrf-unit-null", {}), ("fsemicrf", {"skip": True}), ("nested", {})],
+    ids=str,
+)
+def test_thresholds_leave_the_best_set_that_has_nothing_below(name, settings):
+    """Of all sets, best first, the first whose entities all lie above their thresholds."""
+    seen = 0
+    for seed in range(6):
+        tagger = drawn_tagger(name, seed=seed, **settings)
+        chance = np.random.default_rng(seed)
+        batch = tagger.batch([["Paris", "the", "UN"], ["London", "abc"]])
+        rules = [Rules(thresholds=(0.0, *chance.uniform(0.5, 1.0, 3).tolist())) for _ in range(2)]
+        with torch.no_grad():
+            tokens = tagger._tokens(batch)
+            plain = decide(tagger, tokens, batch.lengths, [NO_RULES] * 2, True)
+            decided = decide(tagger, tokens, batch.lengths, rules, True)
+        every = plain.distribution.top_k(100)  # all of them: 91 at most
+        for b in range(2):
+            ranked = [list(tagger.head.entities(structure)) for structure, _ in every[b]]
+            each = {}
+            for found in ranked:
+                new = [segment for segment in found if segment not in each]
+                padded = [new if c == b else [] for c in range(2)]
+                each |= zip(new, tagger.head.probabilities(plain.distribution, padded)[b])
+            fitting = [f for f in ranked if not any(rules[b].is_below(segment, each[segment]) for segment in f)]
+            assert decided.segments[b] == fitting[0]
+            seen += decided.segments[b] != ranked[0]
+            assert decided.probabilities[b] == pytest.approx([each[s] for s in fitting[0]], rel=1e-4, abs=1e-6)
+    assert seen >= 2
+
+
+def test_thresholds_of_a_predictor_are_told_by_its_probability():
+    tagger = drawn_tagger("fsemicrf")
+    sentences = [tokens for tokens in drawn_sentences(1) if tokens]
+    known = [Constraints(thresholds={"LOC": 0.5, "ORG": 0.5, "PER": 0.5})] * len(sentences)
+    for kind in ("given-candidates", "with-filter"):
+        predictor = Predictor(tagger, probability=kind)
+        for found in predictor.predict_tokens(sentences, True, known):
+            assert all(share >= 0.5 for share in found.probabilities)
+        without = predictor.predict_tokens(sentences, False, known)
+        assert [f.segments for f in without] == [f.segments for f in predictor.predict_tokens(sentences, True, known)]
+
+
+def test_a_required_segment_that_the_filter_dropped_is_found():
+    tagger = drawn_tagger("fsemicrf")
+    assert isinstance(tagger.head, FilteredHead)
+    sentences = [["Paris", "the", "London"]]
+    batch = tagger.batch(sentences)
+    with torch.no_grad():
+        kept = set(tagger.distribution(batch).candidates.segments()[0])
+    (dropped,) = [s for s in [Segment(1, 2, y) for y in (1, 2, 3)] if s not in kept][:1]
+    name = tagger.labels.name(dropped.label)
+    (found,) = Predictor(tagger).predict_tokens(sentences, True, [Constraints([(1, 2, name)])])
+    assert NamedSegment(1, 2, name) in found.segments
