@@ -109,7 +109,67 @@ def test_only_what_is_probable_enough(terminal, model):
     (above,) = terminal("predict", model, TEXT, "--threshold", repr(shares[-1])).out.splitlines()
     assert [entity["probability"] for entity in json.loads(above)["entities"]] == [s for s in shares if s == shares[-1]]
     assert terminal("predict", model, TEXT, "--threshold", "1.5").code == 2
-    assert terminal("predict", model, TEXT, "--threshold", "0.5", "--as", "conll").code == 2
+    strict = ("--probability", "with-filter", "--threshold", "1", "--as", "conll")
+    assert "B-" not in terminal("predict", model, TEXT, *strict).out
+
+
+def test_constraints_for_every_text(terminal, model):
+    def found(*options: str) -> list[tuple[str, str]]:
+        answer = terminal("predict", model, TEXT, *options)
+        assert answer.code == 0, answer.err
+        return entities(answer.out)
+
+    assert found("--require", "lives in=LOC") == [("Ada", "PER"), ("lives in", "LOC"), ("New York", "LOC")]
+    assert ("New York", "LOC") not in found("--forbid", "New York")
+    assert ("New York", "LOC") not in found("--forbid", "New York=LOC")
+    assert found("--forbid", "New York=PER") == FOUND
+    assert found("--ban", "PER>LOC") != FOUND
+    assert found("--ban", "LOC > PER") == FOUND
+    assert found("--probability", "with-filter", "--threshold", "LOC=1") == FOUND[:1]
+
+
+def test_what_is_known_of_each_text(terminal, model, tmp_path):
+    file = tmp_path / "known.jsonl"
+    known = [
+        {"text": TEXT, "entities": [{"start": 17, "end": 21, "label": "PER"}], "forbidden": [[0, 3]]},
+        {"text": TEXT, "complete": [[4, 21]], "entities": []},
+    ]
+    file.write_text("\n".join(map(json.dumps, known)), encoding="utf-8")
+    answer = terminal("predict", model, "--fixed", file)
+    assert answer.code == 0, answer.err
+    first, second = (entities(line) for line in answer.out.splitlines())
+    assert ("York", "PER") in first
+    assert "Ada" not in dict(first)
+    assert second == FOUND[:1]
+    both = terminal("predict", model, TEXT, "--fixed", file, "--forbid", "Ada").out.splitlines()
+    assert [dict(entities(line)).get("Ada") for line in both] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "code"),
+    [
+        (("--require", "Ada"), "--require must look like 'Acme Inc.=ORG', got 'Ada'", 2),
+        (("--ban", "PER"), "--ban must look like PER>LOC, got 'PER'", 2),
+        (("--threshold", "LOC=high"), "--threshold must be a number from 0 to 1, or LABEL=0.8, got 'LOC=high'", 2),
+        (("--threshold", "GPE=0.5"), "unknown label 'GPE' in constraints; the model knows LOC, PER", 1),
+        (("--require", "Ada=GPE"), "unknown label 'GPE' in constraints; the model knows LOC, PER", 1),
+        (("--forbid", " "), "a phrase must hold a token, got ' '", 1),
+        (("--input", "rows.jsonl", "--forbid", "Ada"), "--input takes a --threshold for all labels, and no other", 2),
+    ],
+)
+def test_constraints_that_cannot_be(terminal, model, options, message, code):
+    answer = terminal("predict", model, *(() if "--input" in options else (TEXT,)), *options)
+    assert answer.code == code
+    assert message in " ".join(re.sub(r"[│╭╮╰╯─]", " ", answer.err).split())
+
+
+def test_lines_that_say_nothing_of_their_text(terminal, model, tmp_path):
+    file = tmp_path / "known.jsonl"
+    for wrong in ({"entities": [3]}, {"entities": [{"start": 1}]}, {"complete": [[2, 2]]}):
+        file.write_text(json.dumps({"text": TEXT} | wrong), encoding="utf-8")
+        answer = terminal("predict", model, "--fixed", file)
+        assert answer.code == 1
+        assert "must be lists of start, end and label, in characters" in answer.err
 
 
 def test_bytes_that_are_no_text(terminal, model):

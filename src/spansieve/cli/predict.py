@@ -6,18 +6,21 @@ import math
 import sys
 from collections.abc import Iterable
 from enum import Enum
+from itertools import chain, tee
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from spansieve.cli.constraining import Ban, Fixed, Forbid, Require, Threshold, constraints_of, read_wishes
 from spansieve.cli.predict_bulk import Cluster, bulk_option, predict_bulk
 from spansieve.cli.probability import Kind, Probability
-from spansieve.cli.texts import json_line, texts_of
+from spansieve.cli.texts import json_line, json_lines, texts_of
 
 if TYPE_CHECKING:
+    from spansieve.models.constraints import Constraints
     from spansieve.prediction.predictor import Predictor
     from spansieve.segments import Entity
 
@@ -42,9 +45,11 @@ def predict(
     sentences: Annotated[
         bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
     ] = True,
-    threshold: Annotated[
-        float, typer.Option(help="leave out what is less probable; `evaluate --precision` finds one", min=0, max=1)
-    ] = 0.0,
+    threshold: Threshold = None,
+    fixed: Fixed = None,
+    require: Require = None,
+    forbid: Forbid = None,
+    ban: Ban = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help="where to write; standard output if not")] = None,
     as_: Annotated[
         Output | None,
@@ -67,7 +72,10 @@ def predict(
 
     Example: spansieve predict runs/demo/model "Alain Farley works at McGill University."
     """
+    wishes = read_wishes(require, forbid, ban, threshold)
     if input_ is not None:
+        if fixed or any(wishes[:3]) or set(wishes.thresholds) - {""}:
+            raise typer.BadParameter("--input takes a --threshold for all labels, and no other constraints")
         if texts or file or whole or as_ is not None:
             raise typer.BadParameter("--input takes rows, so there can be no texts, no --file, no --whole and no --as")
         predict_bulk(
@@ -81,23 +89,26 @@ def predict(
             workers=workers,
             block_size=block_size << 20,
             sentences=sentences,
-            threshold=threshold,
+            threshold=wishes.threshold,
         )
         return
     if engine != "local":
         raise typer.BadParameter("--engine needs rows to work on, from --input")
-    sources = texts_of(texts, file, whole)
+    records: Iterable[dict[str, Any]] = ({"text": text} for text in texts_of(texts, file, whole))
+    if fixed:
+        records = chain(records if texts or file else (), *map(json_lines, fixed))
     from spansieve.integrations.hub import load
 
     predictor = load(model, device, probability=probability.value)
-    if threshold and as_ is Output.conll:
-        raise typer.BadParameter("--threshold needs probabilities, which CoNLL columns have no place for")
     chosen = as_ or (Output.text if output is None and sys.stdout.isatty() else Output.jsonl)
+    records, again = tee(records)
+    sources = (record["text"] for record in records)
+    constraints = constraints_of(again, predictor, wishes, sentences) if wishes or fixed else None
     if output is None:
-        _write(predictor, sources, chosen, sys.stdout, sentences, threshold)
+        _write(predictor, sources, chosen, sys.stdout, sentences, constraints)
     else:
         with Path(output).open("w", encoding="utf-8") as target:
-            _write(predictor, sources, chosen, target, sentences, threshold)
+            _write(predictor, sources, chosen, target, sentences, constraints)
 
 
 def _write(
@@ -106,14 +117,13 @@ def _write(
     chosen: Output,
     target: IO[str],
     sentences: bool = True,
-    threshold: float = 0.0,
+    constraints: Iterable[Constraints] | None = None,
 ) -> None:
     if chosen is Output.conll:
-        _write_conll(predictor, texts, target, sentences)
+        _write_conll(predictor, texts, target, sentences, constraints)
         return
     console = Console(file=target, soft_wrap=True, highlight=False)
-    for text, found in predictor.stream(texts, sentences=sentences):
-        entities = [entity for entity in found if entity.probability is None or entity.probability >= threshold]
+    for text, entities in predictor.stream(texts, sentences=sentences, constraints=constraints):
         if chosen is Output.jsonl:
             target.write(json_line({"text": text, "entities": [entity._asdict() for entity in entities]}))
             target.flush()
@@ -121,12 +131,18 @@ def _write(
             console.print(highlighted(text, entities, predictor.labels))
 
 
-def _write_conll(predictor: Predictor, texts: Iterable[str], target: IO[str], sentences: bool) -> None:
+def _write_conll(
+    predictor: Predictor,
+    texts: Iterable[str],
+    target: IO[str],
+    sentences: bool,
+    constraints: Iterable[Constraints] | None,
+) -> None:
     from spansieve.data.flattening import flat
     from spansieve.data.tagging import tags_of_segments
 
     lost = 0
-    for found in predictor.examples(texts, sentences):
+    for found in predictor.examples(texts, sentences, constraints):
         example, dropped = flat(found)
         lost += len(dropped)
         tags = tags_of_segments(example.segments, len(example), "BIO")

@@ -32,7 +32,7 @@ def records_of(
         yield from ({"text": text} for text in texts or ())
         for path in files or ():
             is_json = with_json and path.suffix == ".jsonl"
-            yield from _json_lines(path) if is_json else ({"text": text} for text in _texts(path, whole))
+            yield from json_lines(path) if is_json else ({"text": text} for text in _texts(path, whole))
 
     return read()
 
@@ -49,7 +49,7 @@ def _texts(path: Path, whole: bool) -> Iterator[str]:
             raise ValueError(f"{name} must be UTF-8 text: {error}") from error
 
 
-def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(_texts(path, whole=False), start=1):
         if not line.strip():
             continue

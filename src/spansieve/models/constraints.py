@@ -33,7 +33,7 @@ class Constraints:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "required", tuple(NamedSegment(*_place(one), one[2]) for one in self.required))
-        object.__setattr__(self, "forbidden", tuple(map(_forbidden, self.forbidden)))
+        object.__setattr__(self, "forbidden", tuple(map(forbidden, self.forbidden)))
         object.__setattr__(self, "complete", tuple(Span(*_place(span)) for span in self.complete))
         object.__setattr__(self, "banned", frozenset((first, second) for first, second in self.banned))
         object.__setattr__(self, "thresholds", dict(self.thresholds))
@@ -52,7 +52,8 @@ def _place(one: Sequence[Any]) -> tuple[int, int]:
     return start, end
 
 
-def _forbidden(one: Sequence[Any]) -> NamedSegment | Span:
+def forbidden(one: Sequence[Any]) -> NamedSegment | Span:
+    """From two numbers, or three of which the label may be None."""
     is_any = len(one) == 2 or one[2] is None
     return Span(*_place(one)) if is_any else NamedSegment(*_place(one), one[2])
 

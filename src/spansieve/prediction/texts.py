@@ -79,9 +79,8 @@ class TextPredictor(ABC):
         texts = listed(texts)
         pieces = self.pieces(texts, sentences)
         known = placed_in_pieces(checked_constraints(constraints, len(texts), "text"), texts, pieces)
-        options = {} if known is None else {"constraints": known}
         entities: list[list[Entity]] = [[] for _ in texts]
-        for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, **options)):
+        for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, found)
         return entities
 
@@ -98,11 +97,15 @@ class TextPredictor(ABC):
             known = None if each is None else list(islice(each, len(chunk)))
             yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences, known))
 
-    def examples(self, texts: Iterable[str], sentences: bool = True) -> Iterator[Example]:
+    def examples(
+        self, texts: Iterable[str], sentences: bool = True, constraints: Iterable[Constraints | None] | None = None
+    ) -> Iterator[Example]:
         """The sentences of texts, one after the other, with what the model finds in them as their segments."""
+        each = None if constraints is None else iter(constraints)
         for chunk in map(listed, chunks_of(texts)):
             pieces = self.pieces(chunk, sentences)
-            for piece, found in zip(pieces, self.predict_tokens(words_of(pieces))):
+            known = None if each is None else placed_in_pieces(list(islice(each, len(chunk))), chunk, pieces)
+            for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), constraints=known)):
                 offsets = tuple((token.start, token.end) for token in piece.tokens)
                 words = tuple(token.text for token in piece.tokens)
                 yield Example(words, tuple(found.segments), text=chunk[piece.text], offsets=offsets)
