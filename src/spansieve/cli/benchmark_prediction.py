@@ -48,6 +48,10 @@ def prediction(
     title = f"# Text to entities: {len(examples):,} sentences of {data.name}, {threads} CPU threads"
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "prediction_cpu.csv", rows)
-    page = [title, *provenance(command), *([note] if note else []), markdown_table(rows)]
+    about = (
+        f"Medians of {rounds} rounds in turns. *time* and *CPU time* are multiples of the bare encoder's; where other "
+        "work ran on the machine, look at the second, on one thread."
+    )
+    page = [title, *provenance(command), about, *([note] if note else []), markdown_table(rows)]
     (out / "prediction_cpu.md").write_text("\n\n".join(page))
     console.print(f"written to {out / 'prediction_cpu.md'}")

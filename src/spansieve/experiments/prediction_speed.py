@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -35,18 +35,34 @@ TOKENS = "spansieve, from tokens"
 TEXT = "spansieve, from text"
 PIPELINE = "transformers pipeline, from text, batch"
 SPANMARKER = "SpanMarker, from tokens, batch"
-BATCH_SIZES = (1, 8, 32, 128)
+BATCH_SIZES = (1, 8, 32)
 SPANMARKER_SIZES = (4, 32)  # its default, and one that is faster
-SPANMARKER_SENTENCES = 60  # it reads so many, and its time is told as that of all, by the number of tokens
+SPANMARKER_SENTENCES = 30  # it reads so many, and its time is told as that of all, by the number of tokens
+
+
+class Took(NamedTuple):
+    """By the clock, and by what the processor did, which other work on the machine does not change."""
+
+    seconds: float
+    cpu_seconds: float
+
+    @classmethod
+    def since(cls, begin: Took) -> Took:
+        now = cls.now()
+        return cls(now.seconds - begin.seconds, now.cpu_seconds - begin.cpu_seconds)
+
+    @classmethod
+    def now(cls) -> Took:
+        return cls(time.perf_counter(), time.process_time())
 
 
 @dataclass
 class Shares:
-    """Seconds of the parts of prediction."""
+    """How long the parts of prediction take."""
 
-    encoder: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)  # of spans or tags
-    decoding: list[float] = field(default_factory=list)  # the best segmentation, probabilities, names
+    encoder: list[Took] = field(default_factory=list)
+    scores: list[Took] = field(default_factory=list)  # of spans or tags
+    decoding: list[Took] = field(default_factory=list)  # the best segmentation, probabilities, names
 
 
 def run_prediction_speed(
@@ -56,7 +72,7 @@ def run_prediction_speed(
     spanmarker_python: Path | None = None,
     batch_tokens: int = MOST_TOKENS,
 ) -> list[dict[str, object]]:
-    """One row per contender: sentences per second, and how its time compares with that of the bare encoder."""
+    """One row per contender: sentences per second, and its time and CPU time as multiples of the bare encoder's."""
     tagger = _tagger(source, examples)
     tokens = [list(example.tokens) for example in examples]
     texts = [" ".join(sentence) for sentence in tokens]
@@ -70,11 +86,11 @@ def run_prediction_speed(
         TEXT: lambda: predictor.predict_texts(texts),
         **_pipelines(tagger, texts),
     }
-    seconds = _timed(contenders, rounds)
+    took = _timed(contenders, rounds)
     if spanmarker_python is not None:
-        seconds |= _spanmarker(tagger, tokens, spanmarker_python)
-    bare = seconds[BARE]
-    rows = [_row(name, times, bare, len(examples)) for name, times in seconds.items() if name != PARTS]
+        took |= _spanmarker(tagger, tokens, spanmarker_python)
+    bare = took[BARE]
+    rows = [_row(name, times, bare, len(examples)) for name, times in took.items() if name != PARTS]
     return rows + _share_rows(shares, rounds, len(examples), bare)
 
 
@@ -91,18 +107,18 @@ def _batches(tagger: Tagger, tokens: list[list[str]], batch_tokens: int) -> list
     return [tagger.batch([tokens[i] for i in indices]) for indices in plan]
 
 
-def _timed(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+def _timed(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[Took]]:
     """The first round compiles and is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    took: dict[str, list[Took]] = {name: [] for name in contenders}
     order = list(contenders)
     for turn in range(rounds + 1):
         for name in order:
-            begin = time.perf_counter()
+            begin = Took.now()
             contenders[name]()
             if turn:
-                seconds[name].append(time.perf_counter() - begin)
+                took[name].append(Took.since(begin))
         order = order[1:] + order[:1]  # who goes first changes
-    return seconds
+    return took
 
 
 # ---- Contenders ------------------------------------------------------------------------------------------------------
@@ -134,20 +150,21 @@ def _decoded(tagger: Tagger, distribution: Distribution) -> list[Found]:
 @torch.inference_mode()
 def _predict_by_parts(tagger: Tagger, batches: Sequence[Batch], shares: Shares) -> None:
     """The same with the clock read in between."""
-    spent, head = [0.0, 0.0, 0.0], tagger.head
+    spent, head = [Took(0.0, 0.0)] * 3, tagger.head
     for batch in batches:
-        marks = [time.perf_counter()]
+        marks = [Took.now()]
         vectors = tagger._tokens(batch)
-        marks.append(time.perf_counter())
+        marks.append(Took.now())
         scores = head.scores(vectors)
-        marks.append(time.perf_counter())
+        marks.append(Took.now())
         head.scores = lambda _, made=scores: made  # type: ignore  # what the distribution asks for
         try:
             _decoded(tagger, head.distribution(vectors, batch.lengths))
         finally:
             del head.scores
-        marks.append(time.perf_counter())
-        spent = [total + after - before for total, before, after in zip(spent, marks, marks[1:])]
+        marks.append(Took.now())
+        parts = [[b - a for a, b in zip(*both)] for both in zip(marks, marks[1:])]
+        spent = [Took(*map(sum, zip(total, part))) for total, part in zip(spent, parts)]
     shares.encoder.append(spent[0])
     shares.scores.append(spent[1])
     shares.decoding.append(spent[2])
@@ -170,7 +187,7 @@ def _pipelines(tagger: Tagger, texts: list[str]) -> dict[str, Callable[[], Any]]
     return {f"{PIPELINE} {size}": at(size) for size in BATCH_SIZES}
 
 
-def _spanmarker(tagger: Tagger, tokens: list[list[str]], python: Path) -> dict[str, list[float]]:
+def _spanmarker(tagger: Tagger, tokens: list[list[str]], python: Path) -> dict[str, list[Took]]:
     """Once at each batch size, in a process of its own, after the others."""
     from spansieve.experiments import spanmarker_speed
 
@@ -187,30 +204,35 @@ def _spanmarker(tagger: Tagger, tokens: list[list[str]], python: Path) -> dict[s
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"SpanMarker could not be run by {python}: {done.stderr.strip().splitlines()[-1]}")
-    seconds = json.loads(done.stdout.splitlines()[-1])
-    return {f"{SPANMARKER} {size}": [took / part] for size, took in seconds.items()}
+    told = json.loads(done.stdout.splitlines()[-1])
+    return {f"{SPANMARKER} {size}": [Took(*(value / part for value in both))] for size, both in told.items()}
 
 
 # ---- Rows ------------------------------------------------------------------------------------------------------------
 
 
-def _row(name: str, times: Sequence[float], bare: Sequence[float], num_sentences: int) -> dict[str, object]:
-    """Ratios are medians over rounds, where the rounds are the same."""
-    took = statistics.median(times)
-    is_paired = len(times) == len(bare)
-    ratio = statistics.median(a / b for a, b in zip(times, bare)) if is_paired else took / statistics.median(bare)
+def _row(name: str, took: Sequence[Took], bare: Sequence[Took], num_sentences: int) -> dict[str, object]:
+    seconds = statistics.median(one.seconds for one in took)
     return {
         "what": name,
-        "seconds": f"{took:.2f}",
-        "sentences/s": f"{num_sentences / took:,.0f}",
-        "time, bare encoder = 1": f"{ratio:.3f}",
+        "seconds": f"{seconds:.2f}",
+        "sentences/s": f"{num_sentences / seconds:,.0f}",
+        "time": f"{_ratio([t.seconds for t in took], [t.seconds for t in bare]):.3f}",
+        "CPU time": f"{_ratio([t.cpu_seconds for t in took], [t.cpu_seconds for t in bare]):.3f}",
     }
 
 
-def _share_rows(shares: Shares, rounds: int, num_sentences: int, bare: Sequence[float]) -> list[dict[str, object]]:
+def _ratio(times: Sequence[float], bare: Sequence[float]) -> float:
+    """The median over rounds where the rounds are the same, otherwise that of the medians."""
+    if len(times) == len(bare):
+        return statistics.median(a / b for a, b in zip(times, bare))
+    return statistics.median(times) / statistics.median(bare)
+
+
+def _share_rows(shares: Shares, rounds: int, num_sentences: int, bare: Sequence[Took]) -> list[dict[str, object]]:
     parts = {
         "of which the encoder": shares.encoder,
         "of which scores of spans": shares.scores,
         "of which decoding with probabilities": shares.decoding,
     }
-    return [_row(name, times[-rounds:], bare, num_sentences) for name, times in parts.items()]
+    return [_row(name, took[-rounds:], bare, num_sentences) for name, took in parts.items()]
