@@ -19,7 +19,7 @@ from spansieve.serving.server import Service, listen
 class Running:
     def __init__(self, service: Service, address: str) -> None:
         self.service, self.address = service, address
-        self.client = httpx.Client(base_url=address, timeout=30)
+        self.client = httpx.Client(base_url=address, timeout=120)
 
     def predict(self, *texts: str, **options: Any) -> httpx.Response:
         return self.client.post("/predict", json={"texts": list(texts), **options})
@@ -30,7 +30,7 @@ class Running:
         return answer.json()["results"]
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
