@@ -12,6 +12,10 @@ from spansieve.labels import LabelSet
 from spansieve.segments import NamedSegment, Segment
 
 
+class ConstraintError(ValueError):
+    """Constraints cannot be met, or are none of this text."""
+
+
 @dataclass(frozen=True)
 class Constraints:
     """What the entities of one text must agree with. Positions are characters of the text, or tokens of a sentence that
@@ -39,7 +43,7 @@ class Constraints:
         object.__setattr__(self, "thresholds", dict(self.thresholds))
         for label, threshold in self.thresholds.items():
             if not 0 <= threshold <= 1:
-                raise ValueError(f"the threshold of {label} must lie between 0 and 1, got {threshold}")
+                raise ConstraintError(f"the threshold of {label} must lie between 0 and 1, got {threshold}")
 
     def __bool__(self) -> bool:
         return bool(self.required or self.forbidden or self.complete or self.banned or self.thresholds)
@@ -48,7 +52,7 @@ class Constraints:
 def _place(one: Sequence[Any]) -> tuple[int, int]:
     start, end = one[0], one[1]
     if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end):
-        raise ValueError(f"a span must be (start, end) with 0 <= start < end, got {tuple(one)}")
+        raise ConstraintError(f"a span must be (start, end) with 0 <= start < end, got {tuple(one)}")
     return start, end
 
 
@@ -95,7 +99,7 @@ class Taker(NamedTuple):
         ]
         for segment in required:
             if segment in forbidden or Span(segment.start, segment.end) in forbidden:
-                raise ValueError(f"{self._told(segment, tokens)} is required, and forbidden too")
+                raise ConstraintError(f"{self._told(segment, tokens)} is required, and forbidden too")
         complete = [Span(*_within(span, tokens)) for span in constraints.complete]
         banned = frozenset((self._id(first), self._id(second)) for first, second in constraints.banned)
         return Rules(Known(required, forbidden, complete), banned, self._thresholds(constraints.thresholds))
@@ -108,13 +112,13 @@ class Taker(NamedTuple):
         for segment in required:
             if not self.fits(segment):
                 wide = f"is {segment.width} tokens wide, and the model has no entity wider than {self.max_width}"
-                raise ValueError(f"required {self._told(segment, tokens)} {wide}")
+                raise ConstraintError(f"required {self._told(segment, tokens)} {wide}")
         ordered = sorted(set(required), key=lambda s: (s.start, -s.end))
         for first, second in combinations(ordered, 2) if self.takes_nested else pairwise(ordered):
             is_within = first.contains(second) and first[:2] != second[:2]
             if first.overlaps(second) and not (self.takes_nested and is_within):
                 both = f"{self._told(first, tokens)} and {self._told(second, tokens)}"
-                raise ValueError(f"required entities must not overlap, got {both}")
+                raise ConstraintError(f"required entities must not overlap, got {both}")
 
     def _segment(self, one: NamedSegment, tokens: Sequence[str]) -> Segment:
         return Segment(*_within(one, tokens), self._id(one.label))
@@ -125,13 +129,15 @@ class Taker(NamedTuple):
     def _id(self, label: str) -> int:
         if label not in self.labels.names:
             known = ", ".join(sorted(self.labels.names))
-            raise ValueError(f"unknown label {label!r} in constraints; the model knows {known}")
+            raise ConstraintError(f"unknown label {label!r} in constraints; the model knows {known}")
         return self.labels.id(label)
 
 
 def _within(one: NamedSegment | Span, tokens: Sequence[str]) -> tuple[int, int]:
     if one.end > len(tokens):
-        raise ValueError(f"a constraint must lie within the {len(tokens)} tokens of its sentence, got {tuple(one)}")
+        raise ConstraintError(
+            f"a constraint must lie within the {len(tokens)} tokens of its sentence, got {tuple(one)}"
+        )
     return one.start, one.end
 
 
@@ -142,7 +148,7 @@ def checked_constraints(
         return [None] * count
     if isinstance(constraints, Constraints) or len(constraints) != count:
         got = "one for all" if isinstance(constraints, Constraints) else str(len(constraints))
-        raise ValueError(f"constraints must be one per {name}, {count}, got {got}")
+        raise ConstraintError(f"constraints must be one per {name}, {count}, got {got}")
     return constraints
 
 

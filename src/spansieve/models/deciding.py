@@ -9,7 +9,7 @@ from torch import Tensor
 
 from spansieve.crf import Distribution, Known, given
 from spansieve.crf.chain_given import ChainGiven
-from spansieve.models.constraints import Rules, Taker
+from spansieve.models.constraints import ConstraintError, Rules, Taker
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Probability
@@ -62,7 +62,7 @@ def decide(
 
 def _check_possible(distribution: Distribution) -> None:
     if not (distribution.max_score > float("-inf")).all():
-        raise ValueError(
+        raise ConstraintError(
             "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
             "banned pair"
         )

@@ -17,9 +17,10 @@ from torch import Tensor
 from spansieve.crf import FilteredSemiMarkov, NestedSegments
 from spansieve.crf.candidates import Windows
 from spansieve.data.batching import batches_by_length
+from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
+from spansieve.models.deciding import decide, taker_of
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Found
-from spansieve.models.local_scores import local_probabilities
 from spansieve.models.predicting import Probability
 from spansieve.models.readings import readings_of
 from spansieve.models.tagger import Tagger
@@ -80,11 +81,15 @@ def explain(
     top_k: int = 1,
     with_graph: bool = True,
     probability: Probability = "given-candidates",
+    constraints: Sequence[Constraints | None] | None = None,
 ) -> list[Explanation]:
     """What the model finds in each sentence, its `top_k` best readings, and its graph.
 
-    A sentence may have at most LONGEST tokens. `probability` is that of what is found, as `Predictor` has it.
+    A sentence may have at most LONGEST tokens. `probability` is that of what is found, as `Predictor` has it. Under
+    constraints, which are in tokens, readings and graph are those that agree with what is known; thresholds hold for
+    what is found alone.
     """
+    rules = list(map(taker_of(tagger).rules, checked_constraints(constraints, len(sentences)), sentences))
     for sentence in sentences:
         if len(sentence) > LONGEST:
             raise ValueError(f"a sentence to explain must have at most {LONGEST} tokens, got one of {len(sentence)}")
@@ -93,25 +98,28 @@ def explain(
     tagger.eval()
     try:
         with torch.no_grad():  # the k best come by gradients, which inference mode has none of
-            for indices in batches_by_length([len(s) for s in sentences], MOST_TOKENS, MOST_SENTENCES):
-                batch = [sentences[i] for i in indices]
-                explained |= zip(indices, _explained(tagger, batch, top_k, with_graph, probability))
+            for group in alike(rules):
+                for batch in batches_by_length([len(sentences[i]) for i in group], MOST_TOKENS, MOST_SENTENCES):
+                    indices = [group[k] for k in batch]
+                    read, those = [sentences[i] for i in indices], [rules[i] for i in indices]
+                    explained |= zip(indices, _explained(tagger, read, those, top_k, with_graph, probability))
     finally:
         tagger.train(was_training)
     return [explained[i] for i in range(len(sentences))]
 
 
 def _explained(
-    tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int, with_graph: bool, probability: Probability
+    tagger: Tagger,
+    sentences: Sequence[Sequence[str]],
+    rules: Sequence[Rules],
+    top_k: int,
+    with_graph: bool,
+    probability: Probability,
 ) -> list[Explanation]:
     batch = tagger.batch(sentences).to(tagger.device)
     tokens = tagger.encoder(batch.features)
-    distribution = tagger.head.distribution(tokens, batch.lengths)
-    segments = tagger.segments(distribution)
-    shares = tagger.head.probabilities(distribution, segments)
-    if probability == "with-filter" and has_graph(tagger):
-        by_filter = local_probabilities(tagger, tokens, batch.lengths, segments)
-        shares = [[share * other for share, other in zip(*both)] for both in zip(shares, by_filter)]
+    distribution, segments, shares = decide(tagger, tokens, batch.lengths, rules, True, probability)
+    assert shares is not None
     found = map(Found, map(tagger.named, segments), shares)
     readings = [
         [Found(tagger.named(path), [probability]) for path, probability in best]
@@ -140,8 +148,8 @@ def _graphs(
     global_scores = _flat(distribution.scores, place).tolist()
     marginals = _flat(distribution.marginals, place).clamp(0.0, 1.0).tolist()
     bounds = candidates.offsets.tolist()
-    skip, transition = getattr(distribution, "skip", False), distribution.transition.tolist()
-    windows = candidates.windows(skip) if isinstance(distribution, FilteredSemiMarkov) else None
+    transition = distribution.transition.tolist()
+    windows = candidates.windows(distribution.skip) if isinstance(distribution, FilteredSemiMarkov) else None
     graphs = []
     for b, nodes in enumerate(candidates.segments()):
         low, chosen = bounds[b], set(segments[b])
@@ -152,9 +160,9 @@ def _graphs(
         if windows is None:
             graphs.append(Graph(found, 0, []))
             continue
-        num_edges = _count(windows, range(low, bounds[b + 1]), b, skip)
+        num_edges = _count(windows, range(low, bounds[b + 1]), b)
         is_listed = num_edges <= MOST_EDGES
-        edges = _edges(windows, nodes, low, b, skip, transition) if is_listed else None
+        edges = _edges(windows, nodes, low, b, transition) if is_listed else None
         graphs.append(Graph(found, num_edges, edges))
     return graphs
 
@@ -164,20 +172,18 @@ def _flat(values: Tensor, place: tuple[Tensor, ...]) -> Tensor:
     return values if values.ndim == 1 else values[place]
 
 
-def _count(windows: Windows, nodes: range, b: int, skip: bool) -> int:
-    degrees = [windows.last[c] - windows.first[c] for c in nodes] + [windows.end_last[b] - windows.end_first[b]]
-    return sum(degree + (skip or not degree) for degree in degrees)
+def _count(windows: Windows, nodes: range, b: int) -> int:
+    into = sum(windows.last[c] - windows.first[c] + windows.opens[c] for c in nodes)
+    return into + windows.end_last[b] - windows.end_first[b] + windows.end_opens[b]
 
 
-def _edges(
-    windows: Windows, nodes: Sequence[Segment], low: int, b: int, skip: bool, transition: list[list[float]]
-) -> list[Edge]:
+def _edges(windows: Windows, nodes: Sequence[Segment], low: int, b: int, transition: list[list[float]]) -> list[Edge]:
     """Of sentence b, whose first candidate is `low`."""
     edges: list[Edge] = []
     for target, node in enumerate(nodes):
         before = range(windows.first[low + target] - low, windows.last[low + target] - low)
-        edges += [Edge(None, target, 0.0)] if skip or not before else []
+        edges += [Edge(None, target, 0.0)] if windows.opens[low + target] else []
         edges += [Edge(source, target, transition[nodes[source].label][node.label]) for source in before]
     before = range(windows.end_first[b] - low, windows.end_last[b] - low)
-    edges += [Edge(None, None, 0.0)] if skip or not before else []
+    edges += [Edge(None, None, 0.0)] if windows.end_opens[b] else []
     return edges + [Edge(source, None, 0.0) for source in before]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spansieve.crf.known import Span
 from spansieve.data.tokenizing import Token
-from spansieve.models.constraints import Constraints
+from spansieve.models.constraints import ConstraintError, Constraints
 from spansieve.segments import NamedSegment
 
 AROUND = 12  # characters that are shown on either side of a span that is refused
@@ -48,7 +48,7 @@ def _on_borders(one: NamedSegment | Span, text: str, tokens: Sequence[Token]) ->
     there = text[one.start : one.end]
     start, end = one.end - len(there.lstrip()), one.start + len(there.rstrip())
     if start >= end:
-        raise ValueError(f"{_told(one, text)} must hold a token, got blanks alone")
+        raise ConstraintError(f"{_told(one, text)} must hold a token, got blanks alone")
     low = bisect_right([token.start for token in tokens], start) - 1
     high = bisect_left([token.end for token in tokens], end)
     for index, position, border, verb in ((low, start, "start", "start"), (high, end, "end", "end")):
@@ -56,7 +56,7 @@ def _on_borders(one: NamedSegment | Span, text: str, tokens: Sequence[Token]) ->
         if token is None or getattr(token, border) != position:
             is_inside = token is not None and token.start < position < token.end
             where = f"within the token {token.text!r}" if is_inside and token is not None else "between two tokens"
-            raise ValueError(f"{_told(one, text)} must {verb} where a token {verb}s, got one that {verb}s {where}")
+            raise ConstraintError(f"{_told(one, text)} must {verb} where a token {verb}s, got one that {verb}s {where}")
     return Span(low, high + 1)
 
 
@@ -70,7 +70,7 @@ def _touched(span: Span, text: str, tokens: Sequence[Token]) -> Span | None:
 def _in_sentence(span: Span, first: Sequence[int], one: NamedSegment | Span, text: str) -> tuple[int, Span]:
     b = bisect_right(first, span.start) - 1
     if span.end > first[b + 1]:
-        raise ValueError(
+        raise ConstraintError(
             f"{_told(one, text)} must lie within one sentence, got one across two; a text can be read as one sequence, "
             "with sentences=False"
         )
@@ -87,7 +87,7 @@ def _parts(span: Span | None, first: Sequence[int]) -> list[tuple[int, Span]]:
 
 def _check_within(one: NamedSegment | Span, text: str) -> None:
     if one.end > len(text):
-        raise ValueError(f"a constraint must lie within the {len(text)} characters of its text, got {tuple(one)}")
+        raise ConstraintError(f"a constraint must lie within the {len(text)} characters of its text, got {tuple(one)}")
 
 
 def _told(one: NamedSegment | Span, text: str) -> str:

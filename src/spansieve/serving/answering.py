@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from spansieve.data.tokenizing import Token, sequences_of_text
+from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found
 from spansieve.prediction.analysing import entities_of
 from spansieve.prediction.explaining import LONGEST, Explanation, Graph, explain
 from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.texts import Piece, placed_in_pieces
 from spansieve.segments import NamedSegment
 from spansieve.serving import schema
 from spansieve.serving.batching import Task
@@ -47,19 +49,39 @@ class Answerer:
         sentences = [sequences_of_text(task.text, self.predictor.tokenizer) for task in tasks]
         tokens = [[token.text for token in sentence] for found in sentences for sentence in found]
         self.metrics.tokens.inc(sum(map(len, tokens)))
-        explained = iter(self._explained(tokens, *_wish(tasks[0])))
+        texts, given = [task.text for task in tasks], [task.constraints for task in tasks]
+        pieces = [Piece(i, sentence) for i, found in enumerate(sentences) for sentence in found]
+        known = placed_in_pieces(given, texts, pieces) or [None] * len(pieces)
+        explained = iter(self._explained(tokens, known, *_wish(tasks[0])))
         return [self._result(task, found, [next(explained) for _ in found]) for task, found in zip(tasks, sentences)]
 
     def _explained(
-        self, sentences: Sequence[Sequence[str]], alternatives: int, graph: bool
+        self,
+        sentences: Sequence[Sequence[str]],
+        constraints: Sequence[Constraints | None],
+        alternatives: int,
+        graph: bool,
     ) -> list[tuple[Found, Explanation | None]]:
         """What is found, and the explanation where it was asked for and the sentence is not too long for it."""
         is_wanted = [bool(alternatives or graph) and len(sentence) <= LONGEST for sentence in sentences]
-        plain = self.predictor.predict_tokens([s for s, wanted in zip(sentences, is_wanted) if not wanted], True)
-        short = [s for s, wanted in zip(sentences, is_wanted) if wanted]
-        others = iter(explain(self.predictor.tagger, short, max(1, alternatives), graph, self.predictor.probability))
-        found = iter(plain)
-        return [_pair(next(others)) if wanted else (next(found), None) for wanted in is_wanted]
+        shared = [pair for pair, wanted in zip(zip(sentences, constraints), is_wanted) if wanted]
+        others = [pair for pair, wanted in zip(zip(sentences, constraints), is_wanted) if not wanted]
+        found = iter(self._predicted(others))
+        explained = iter(self._explanations(shared, max(1, alternatives), graph))
+        return [_pair(next(explained)) if wanted else (next(found), None) for wanted in is_wanted]
+
+    def _predicted(self, pairs: Sequence[tuple[Sequence[str], Constraints | None]]) -> list[Found]:
+        sentences, constraints = [s for s, _ in pairs], [known for _, known in pairs]
+        if not any(constraints):
+            return self.predictor.predict_tokens(sentences, True)
+        return self.predictor.predict_tokens(sentences, True, constraints)
+
+    def _explanations(
+        self, pairs: Sequence[tuple[Sequence[str], Constraints | None]], top_k: int, graph: bool
+    ) -> list[Explanation]:
+        sentences, constraints = [s for s, _ in pairs], [known for _, known in pairs]
+        predictor = self.predictor
+        return explain(predictor.tagger, sentences, top_k, graph, predictor.probability, constraints)
 
     def _result(
         self, task: Task, sentences: list[list[Token]], explained: list[tuple[Found, Explanation | None]]

@@ -19,6 +19,7 @@ from spansieve.prediction.explaining import has_graph
 from spansieve.prediction.predictor import Predictor
 from spansieve.serving import metrics as metrics_module
 from spansieve.serving.batching import Batcher, Job, State, Task
+from spansieve.serving.constraining import read_constraints
 from spansieve.serving.guarding import Guarded
 from spansieve.serving.limits import Limits
 from spansieve.serving.refusing import FailedTextError, RefusedError, client_gone, not_ready, shutting_down, too_slow
@@ -34,6 +35,7 @@ REASONS = {
     400: "The body is no JSON that can be read.",
     401: "The bearer token is missing or wrong.",
     408: "The body did not come in time.",
+    409: "The constraints do not fit their text, or not together; the reason names them.",
     413: "The body or a text is too large.",
     422: "The request is not as it should be; the reason names the field.",
     429: "The queue is full; `Retry-After` says when to try again.",
@@ -79,13 +81,14 @@ def create_app(
         summary="Find the entities of texts",
         tags=["prediction"],
         response_model=PredictResponse,
-        responses=_responses(400, 408, 413, 422, 429, 500, 503, 504) | unauthorized,
+        responses=_responses(400, 408, 409, 413, 422, 429, 500, 503, 504) | unauthorized,
         dependencies=bearer,
     )
     async def predict(wanted: PredictRequest, request: Request) -> Response:
         _check_size(wanted, limits)
         options = (wanted.probabilities, wanted.alternatives, wanted.graph)
-        job = batcher.submit([Task(text, *options) for text in wanted.texts])
+        known = read_constraints(wanted)
+        job = batcher.submit([Task(text, *options, one) for text, one in zip(wanted.texts, known)])
         results = await _answered(batcher, job, request, limits.seconds)
         return Response(PredictResponse(results=results).model_dump_json(), media_type="application/json")
 

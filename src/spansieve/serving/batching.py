@@ -15,9 +15,17 @@ from concurrent.futures import Future
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
+from spansieve.models.constraints import ConstraintError, Constraints
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
-from spansieve.serving.refusing import FailedTextError, not_ready, queue_full, shutting_down, worker_ended
+from spansieve.serving.refusing import (
+    FailedTextError,
+    cannot_be,
+    not_ready,
+    queue_full,
+    shutting_down,
+    worker_ended,
+)
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -30,6 +38,7 @@ class Task(NamedTuple):
     probabilities: bool = True
     alternatives: int = 0
     graph: bool = False
+    constraints: Constraints | None = None
 
 
 class State(Enum):
@@ -201,25 +210,30 @@ class Batcher(Generic[Answer]):
             return
         try:
             answers = answer([task for _, task in wanted])
-        except Exception:
+        except Exception as error:
             if len(wanted) > 1:  # one of them is to blame, and the others must not pay for it
                 middle = len(wanted) // 2
                 self._answer(answer, wanted[:middle])
                 self._answer(answer, wanted[middle:])
             else:
-                self._fail(wanted[0][0])
+                self._fail(wanted[0][0], error)
             return
         for (job, _), one in zip(wanted, answers):
             job.answers.append(one)
             if len(job.answers) == len(job.tasks) and job.future.set_running_or_notify_cancel():
                 job.future.set_result(job.answers)
 
-    def _fail(self, job: Job[Answer]) -> None:
+    def _fail(self, job: Job[Answer], error: Exception) -> None:
         """On its first text that is not answered."""
         index = len(job.answers)
-        logger.exception("the model failed on a text of %d characters", len(job.tasks[index].text))
-        self.metrics.failed_texts.inc()
+        told: Exception
+        if isinstance(error, ConstraintError):  # the client's mistake
+            told = cannot_be(index, error)
+        else:
+            told = FailedTextError(index)
+            logger.exception("the model failed on a text of %d characters", len(job.tasks[index].text))
+            self.metrics.failed_texts.inc()
         with self._changed:
             self._drop(job)
         if job.future.set_running_or_notify_cancel():
-            job.future.set_exception(FailedTextError(index))
+            job.future.set_exception(told)

@@ -20,6 +20,11 @@ class FailedTextError(Exception):
         self.index = index
 
 
+def cannot_be(index: int, error: Exception) -> RefusedError:
+    """What is said of a text does not fit it, or not together."""
+    return RefusedError(409, "conflict", f"constraints[{index}]: {error}")
+
+
 def not_ready() -> RefusedError:
     return RefusedError(
         503, "not_ready", "the model is still being loaded; /readyz tells when it is", {"Retry-After": "2"}

@@ -22,6 +22,39 @@ class Sent(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+Position = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+
+
+class CompleteSpan(Sent):
+    start: Position
+    end: Position
+
+
+class RequiredEntity(CompleteSpan):
+    label: str
+
+
+class ForbiddenEntity(CompleteSpan):
+    label: str | None = Field(None, description="null: whatever its label.")
+
+
+class TextConstraints(Sent):
+    """What the entities of a text must agree with. They are the best set that does, and their probabilities are
+    conditioned on it, but for the thresholds. Positions are characters; they must fall on the borders of tokens."""
+
+    required: list[RequiredEntity] = Field([], description="Entities that are there.")
+    forbidden: list[ForbiddenEntity] = Field([], description="Entities that are not.")
+    complete: list[CompleteSpan] = Field([], description="Where there is no entity but the required ones.")
+    banned: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
+        [],
+        description="Pairs of labels that must not meet: in entities that follow one another where a model filters, "
+        "that touch in others, that lie one right within the other in a nested one.",
+    )
+    thresholds: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
+        {}, description="By label: what is less probable is no entity, and the rest is decided again."
+    )
+
+
 class PredictRequest(Sent):
     """Texts, and what is wanted of them."""
 
@@ -34,6 +67,9 @@ class PredictRequest(Sent):
     )
     graph: bool = Field(
         False, description="Give the filtered graph of each sentence: its candidates, their scores, and the edges."
+    )
+    constraints: list[TextConstraints | None] | None = Field(
+        None, description="What is known of each text, one per text, null for nothing."
     )
 
     @field_validator("texts")
@@ -162,6 +198,7 @@ Code = Literal[
     "text_too_long",
     "texts_too_long",
     "invalid",
+    "conflict",
     "queue_full",
     "model_failed",
     "internal",

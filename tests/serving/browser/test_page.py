@@ -86,6 +86,44 @@ def test_an_entity_shows_what_else_it_might_be(page, server):
     assert mark.get_attribute("aria-expanded") == "false"
 
 
+def button(page, name: str):
+    (found,) = [one for one in page.all("#card button, #known button") if one.get_attribute("aria-label") == name]
+    return found
+
+
+def test_an_entity_is_fixed_or_forbidden_and_the_rest_changes(page, server):
+    text = "the Bank of York"
+    page.read(text)
+    ((words, label),) = page.entities()
+    (result,) = server.results(text, graph=True)
+    (own,) = result["entities"]
+    rival = next(
+        one
+        for one in result["sentences"][0]["graph"]["candidates"]
+        if (one["start"], one["label"]) != (own["start"], own["label"])
+    )
+    page.all("#reading .entity")[0].click()
+    button(page, f"Forbid: {words}, {label}").click()
+    until(lambda: (words, label) not in page.entities())
+    assert page["known"].is_displayed()
+    assert page.all("#known .is-forbidden")[0].text.startswith(words)
+    (agreed,) = server.results(text, constraints=[{"forbidden": [{k: own[k] for k in ("start", "end", "label")}]}])
+    assert page.entities() == [(e["text"], e["label"]) for e in agreed["entities"]]
+    button(page, f"Forget: {words}, {label}").click()
+    until(lambda: page.entities() == [(words, label)])
+    assert not page["known"].is_displayed()
+    page.all("#reading .entity")[0].click()
+    other = text[rival["start"] : rival["end"]]
+    button(page, f"Fix: {other}, {rival['label']}").click()
+    until(lambda: page.entities() == [(other, rival["label"])])
+    mark = page.all("#reading .entity.is-fixed")[0]
+    assert mark.get_attribute("aria-label") == f"{other}, {rival['label']}, fixed"
+    assert page.plain == text
+    page.read("we went to Paris yesterday")  # of another text nothing has been said
+    assert not page["known"].is_displayed()
+    assert page.entities() == [("Paris", "LOC")]
+
+
 def test_all_of_it_by_keyboard(page):
     page.read(TEXT)
     page.press(Keys.TAB)

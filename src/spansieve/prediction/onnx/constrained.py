@@ -15,7 +15,7 @@ from spansieve.crf.kernels import cpu
 from spansieve.crf.known import FlatKnown, Known, Pair, are_among, candidates_left, impossible_segments, in_banned_pair
 from spansieve.crf.structures import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
 from spansieve.crf.watched_tags import WatchedTags, tag_pairs
-from spansieve.models.constraints import Rules
+from spansieve.models.constraints import ConstraintError, Rules
 from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.segments import Segment
 
@@ -58,7 +58,7 @@ def decided(model: Model, rules: Sequence[Rules]) -> tuple[Segments, Callable[[]
 
 def check_possible(max_score: np.ndarray) -> None:
     if not (max_score > -np.inf).all():
-        raise ValueError(
+        raise ConstraintError(
             "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
             "banned pair"
         )

@@ -1,13 +1,14 @@
-// What an entity might have been instead: the candidates that share a token with it, and the readings without it.
+// What an entity might have been instead: the candidates that share a token with it, and the readings without it. Any of
+// them can be fixed, and the entity forbidden.
 
 import { byId, element, hueOf, shown } from "./elements.js";
 import { meter } from "./reading.js";
 
 const MARGIN = 8;
 
-export function openCard(entity, sentence, text, labels, anchor) {
+export function openCard(entity, sentence, text, labels, anchor, say) {
   const card = byId("card");
-  card.replaceChildren(...contents(entity, sentence, text, labels));
+  card.replaceChildren(...contents(entity, sentence, text, labels, say));
   card.addEventListener(
     "toggle",
     (event) => {
@@ -30,16 +31,21 @@ function renewed() {
   return listening.signal;
 }
 
-function contents(entity, sentence, text, labels) {
+function contents(entity, sentence, text, labels, say) {
   const own = choice(entity.text, entity.label, entity.probability, labels);
-  const parts = [element("ul", { class: "choices own" }, own)];
+  const fixed = say.isFixed(entity);
+  const keep = fixed ? action("Forget", say.forget, entity) : action("Fix", say.fix, entity);
+  const actions = element("div", { class: "actions" }, keep, action("Forbid", say.forbid, entity));
+  const parts = [element("ul", { class: "choices own" }, own), actions];
   const rivals = (sentence?.graph?.candidates ?? []).filter((one) => overlaps(one, entity) && !isSame(one, entity));
   if (rivals.length) {
     rivals.sort((a, b) => b.probability - a.probability);
-    const items = rivals.slice(0, 8).map((one) =>
-      choice(text.slice(one.start, one.end), one.label, one.probability, labels),
-    );
-    parts.push(element("h4", {}, "Candidates in its place"), element("ul", { class: "choices" }, ...items));
+    const items = rivals.slice(0, 8).map((one) => {
+      const row = choice(text.slice(one.start, one.end), one.label, one.probability, labels);
+      row.append(action("Fix", say.fix, one, text.slice(one.start, one.end)));
+      return row;
+    });
+    parts.push(element("h4", {}, "Candidates in its place"), element("ul", { class: "choices with-actions" }, ...items));
   }
   const others = (sentence?.alternatives ?? []).filter((one) => !one.entities.some((e) => isSame(e, entity)));
   if (others.length) {
@@ -48,6 +54,13 @@ function contents(entity, sentence, text, labels) {
   }
   if (!rivals.length && !others.length) parts.push(element("p", { class: "quiet" }, reason(sentence)));
   return parts;
+}
+
+function action(name, act, entity, what = entity.text) {
+  const label = `${name}: ${what}, ${entity.label}`;
+  const button = element("button", { type: "button", class: "small", "aria-label": label }, name);
+  button.addEventListener("click", () => act(entity));
+  return button;
 }
 
 function reason(sentence) {

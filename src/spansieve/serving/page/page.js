@@ -4,6 +4,7 @@ import { openCard } from "./card.js";
 import * as client from "./client.js";
 import { byId, element } from "./elements.js";
 import { drawGraph } from "./graph.js";
+import { Known, drawKnown } from "./known.js";
 import { drawLegend, drawReading, drawReadings } from "./reading.js";
 import { Text, wellFormed } from "./text.js";
 
@@ -21,6 +22,7 @@ const SENSES = {
 let about = null; // the model
 let answer = null; // { text, result }
 let pending = null;
+const known = new Known();
 
 const token = () => byId("token").value.trim();
 
@@ -60,7 +62,9 @@ async function find() {
   pending?.abort();
   const mine = (pending = new AbortController());
   const isShort = text.length <= about.limits.explained_characters;
-  const wish = isShort ? { alternatives: Math.min(ALTERNATIVES, about.limits.alternatives), graph: about.has_graph } : {};
+  if (text.text !== answer?.text.text) known.clear(); // it was said of another text
+  const more = isShort ? { alternatives: Math.min(ALTERNATIVES, about.limits.alternatives), graph: about.has_graph } : {};
+  const wish = { ...more, ...known.constraints };
   say("Reading …");
   const begin = performance.now();
   try {
@@ -81,7 +85,8 @@ function show(text, result) {
   answer = { text, result };
   byId("card").hidePopover();
   drawLegend(byId("legend"), result.entities, about.labels);
-  drawReading(byId("reading"), text, result, about.labels, { entity: chooseEntity, sentence: chooseSentence });
+  drawReading(byId("reading"), text, result, about.labels, { entity: chooseEntity, sentence: chooseSentence }, known);
+  drawKnown(byId("known"), known, text, about.labels, { forget: said("forget"), clear: said("clear") });
   byId("result").hidden = false;
   const sentences = result.sentences ?? [];
   byId("explained").hidden = false;
@@ -109,8 +114,18 @@ function showNothing(isLong) {
 
 function chooseEntity(entity, index, node) {
   chooseSentence(index);
-  openCard(entity, answer.result.sentences?.[index], answer.text, about.labels, node);
+  const say = { fix: said("fix"), forbid: said("forbid"), forget: said("forget"), isFixed: (one) => known.isFixed(one) };
+  openCard(entity, answer.result.sentences?.[index], answer.text, about.labels, node, say);
 }
+
+// Something is said of an entity of the text that is shown, and the rest is found again.
+const said = (verb) => async (entity) => {
+  known[verb](entity, about.head.startsWith("nested"));
+  byId("text").value = answer.text.text;
+  const shown = byId("sentence").value;
+  await find();
+  if (answer.result.sentences?.[shown]) chooseSentence(Number(shown));
+};
 
 function chooseSentence(index) {
   const sentence = answer.result.sentences?.[index];

@@ -2,7 +2,7 @@
 
 import { element, hueOf, shown } from "./elements.js";
 
-export function drawReading(place, text, result, labels, choose) {
+export function drawReading(place, text, result, labels, choose, known) {
   const sentences = result.sentences ?? [{ start: 0, end: text.length }];
   const waiting = [...result.entities].sort((a, b) => a.start - b.start || b.end - a.end);
   const parts = [];
@@ -10,7 +10,8 @@ export function drawReading(place, text, result, labels, choose) {
   sentences.forEach((sentence, index) => {
     parts.push(text.slice(reached, sentence.start));
     const span = element("span", { class: "sentence", "data-sentence": index });
-    span.append(...marked(text, sentence, waiting, (entity, inside) => mark(entity, inside, labels, index, choose)));
+    const make = (entity, inside) => mark(entity, inside, labels, index, choose, known.isFixed(entity));
+    span.append(...marked(text, sentence, waiting, make));
     span.addEventListener("click", () => choose.sentence(index));
     parts.push(span);
     reached = sentence.end;
@@ -33,20 +34,20 @@ function marked(text, whole, waiting, make) {
   return parts;
 }
 
-function mark(entity, inside, labels, sentence, choose) {
+function mark(entity, inside, labels, sentence, choose, isFixed) {
   const node = element(
     "mark",
     {
-      class: "entity label",
+      class: `entity label${isFixed ? " is-fixed" : ""}`,
       role: "button",
       tabindex: 0,
       "aria-haspopup": "dialog",
       "aria-expanded": "false",
-      "aria-label": `${entity.text}, ${entity.label}, probability ${shown(entity.probability)}`,
+      "aria-label": `${entity.text}, ${entity.label}, ${isFixed ? "fixed" : `probability ${shown(entity.probability)}`}`,
       "--hue": hueOf(labels, entity.label),
     },
     ...inside,
-    tag(entity.label, entity.probability),
+    tag(entity.label, isFixed ? "fixed" : shown(entity.probability)),
   );
   const open = (event) => {
     event.stopPropagation();
@@ -63,7 +64,7 @@ function mark(entity, inside, labels, sentence, choose) {
 
 export function tag(label, probability = null) {
   const made = element("span", { class: "tag", "aria-hidden": "true" }, label);
-  if (probability !== null) made.append(element("span", { class: "probability" }, shown(probability)));
+  if (probability !== null) made.append(element("span", { class: "probability" }, probability));
   return made;
 }
 

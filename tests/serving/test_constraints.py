@@ -1,0 +1,93 @@
+"""What is known of a text, over HTTP: the answer agrees with it, or says why it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from spansieve.models.constraints import Constraints
+from tests.serving.running import problem, running
+from tests.serving.tiny import trained
+
+TEXT = "we went to Paris yesterday\n\nthe Bank of York"
+YORK = {"start": 40, "end": 44, "label": "LOC"}
+BANK = {"start": 32, "end": 44, "label": "ORG"}
+
+
+def labels_of(result) -> list[tuple[str, str]]:
+    return [(entity["text"], entity["label"]) for entity in result["entities"]]
+
+
+@pytest.mark.parametrize("options", [{}, {"alternatives": 3, "graph": True}])
+def test_the_answer_agrees(server, options):
+    for known, expected in [
+        ({"required": [YORK]}, ("York", "LOC")),
+        ({"required": [BANK]}, ("Bank of York", "ORG")),
+        ({"forbidden": [YORK], "required": [BANK]}, ("Bank of York", "ORG")),
+    ]:
+        (result,) = server.results(TEXT, constraints=[known], **options)
+        assert labels_of(result) == [("Paris", "LOC"), expected]
+        assert result["entities"][1]["probability"] == 1.0
+    (result,) = server.results(TEXT, constraints=[{"complete": [{"start": 3, "end": 44}]}], **options)
+    assert labels_of(result) == []
+    forbidden = [{"start": 11, "end": 16}]
+    (result,) = server.results(TEXT, constraints=[{"forbidden": forbidden}], **options)
+    assert "Paris" not in dict(labels_of(result))
+
+
+def test_readings_and_graph_are_those_that_agree(server):
+    (result,) = server.results(TEXT, constraints=[{"required": [BANK]}], alternatives=5, graph=True)
+    sentence = result["sentences"][1]
+    assert all(BANK.items() <= one["entities"][0].items() for one in sentence["alternatives"])
+    assert sum(one["probability"] for one in sentence["alternatives"]) == pytest.approx(1.0, abs=1e-4)
+    (bank,) = [one for one in sentence["graph"]["candidates"] if one["label"] == "ORG" and one["start"] == 32]
+    assert bank["best"]
+    assert bank["probability"] == pytest.approx(1.0)
+    (plain,) = server.results(TEXT, graph=True)
+    assert len(plain["sentences"][0]["graph"]["candidates"]) == len(result["sentences"][0]["graph"]["candidates"])
+
+
+def test_texts_with_and_without_share_a_batch(server, predictor):
+    known = [None, {"required": [BANK], "banned": [["LOC", "ORG"]], "thresholds": {"LOC": 0.5}}, None]
+    results = server.results(TEXT, TEXT, TEXT, constraints=known)
+    assert labels_of(results[0]) == labels_of(results[2]) == labels_of(server.results(TEXT)[0])
+    own = Constraints([tuple(BANK.values())], banned=[("LOC", "ORG")], thresholds={"LOC": 0.5})
+    assert labels_of(results[1]) == [e[3:1:-1] for e in predictor.predict(TEXT, constraints=own)]
+
+
+@pytest.mark.parametrize("head", ["crf", "semicrf", "nested"])
+def test_every_kind_of_model(head):
+    with running(trained(head)) as served:
+        (result,) = served.results(TEXT, constraints=[{"required": [BANK], "forbidden": [{"start": 11, "end": 16}]}])
+        assert ("Bank of York", "ORG") in labels_of(result)
+        assert "Paris" not in dict(labels_of(result))
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        ([], "constraints must be one per text, 2, got 0"),
+        (
+            [None, {"required": [{"start": 0, "end": 1, "label": "LOC"}]}],
+            "constraints[1]: the constraint (0, 1) in",
+        ),
+        (
+            [None, {"required": [YORK | {"label": "GPE"}]}],
+            "constraints[1]: unknown label 'GPE' in constraints",
+        ),
+        (
+            [{"forbidden": [{"start": 3, "end": 3}]}, None],
+            "constraints[0]: a span must be (start, end) ",
+        ),
+        ([{"required": [YORK, BANK]}, None], "constraints[0]: required entities must not overlap"),
+        ([{"complete": [{"start": 0, "end": 99}]}, None], "constraints[0]: a constraint must lie within the 44 charac"),
+        ([{"banned": [["LOC"]]}, None], "constraints[0].banned[0]: List should have at least 2 items"),
+        ([{"thresholds": {"LOC": 2}}, None], "constraints[0].thresholds.LOC: Input should be less than or equal to 1"),
+        ([{"wanted": []}, None], "constraints[0].wanted: Extra inputs are not permitted"),
+    ],
+)
+def test_what_cannot_be_is_told_and_is_no_failure(server, known, reason):
+    failed = "spansieve_failed_texts_total 0.0"
+    assert failed in server.client.get("/metrics").text
+    status = (422, "invalid") if "constraints[0]." in reason else (409, "conflict")
+    assert reason in problem(server.predict(TEXT, TEXT, constraints=known), *status)
+    assert failed in server.client.get("/metrics").text
