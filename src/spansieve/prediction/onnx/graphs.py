@@ -21,8 +21,8 @@ class Graph:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3  # errors, which are raised as well
-        # Batches differ in shape: memory planned for one does not fit the next, and what is kept for the largest stays.
-        options.enable_mem_pattern = options.enable_cpu_mem_arena = False
+        # Batches differ in shape: memory planned for one does not fit the next.
+        options.enable_mem_pattern = False
         # Threads that have nothing to do sleep. By default they wait in a loop and take the cores from the other graph,
         # the kernels and everyone else: beside other work that halves the speed.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
