@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from spansieve.data.example import Example
+from spansieve.data.formats import write_examples
 from spansieve.evaluation.scores import Scores
 from spansieve.prediction.predictor import load
 from tests.training import runs
@@ -55,6 +57,37 @@ def test_labels_that_the_model_does_not_know(terminal, model, corpus):
     assert answer.code == 0, answer.err
     assert "labels that the model does not know, and that count as missed: [ORG]" in answer.out
     assert "│ [ORG] " in answer.out
+
+
+def test_where_gold_is_lost(terminal, model, other_model, corpus):
+    wide = Example.of("New York Paris Rome", [(0, 4, "LOC")])
+    absent = Example.of("ACME and Ada", [(0, 1, "ORG"), (1, 2, "LOC"), (2, 3, "PER")])
+    write_examples([wide, absent], corpus / "lost.conll")
+    answer = terminal("evaluate", model, corpus / "lost.conll", "--json", corpus / "scores.json")
+    assert answer.code == 0, answer.err
+    told = json.loads((corpus / "scores.json").read_text())["fates"]
+    assert told == {"gold": 4, "unknown": 1, "width": 1, "filter": 1, "path": 0, "found": 1}
+    assert (
+        "of 4 gold entities 1 are found; lost are 1 to its labels (25.00 %), 1 to max_width (25.00 %), "
+        "1 to the filter (25.00 %), 0 to the path (0.00 %)" in " ".join(answer.out.split())
+    )
+    answer = terminal("evaluate", other_model, corpus / "lost.conll", "--json", corpus / "scores.json")
+    assert "gold entities" not in answer.out  # a chain has no filter
+    assert json.loads((corpus / "scores.json").read_text())["fates"] is None
+
+
+def test_levels_where_something_is_nested(terminal, model, corpus):
+    answer = terminal("evaluate", model, corpus / "dev.conll")
+    assert "by level" not in answer.out
+    write_examples([Example.of("Ada of Paris", [(0, 1, "PER"), (0, 3, "PER")])], corpus / "nested.jsonl")
+    answer = terminal("evaluate", model, corpus / "nested.jsonl", "--json", corpus / "scores.json")
+    assert "by level" in answer.out
+    levels = json.loads((corpus / "scores.json").read_text())["levels"]
+    assert {name: Scores.from_dict(one).micro.gold for name, one in levels.items()} == {
+        "all": 2,
+        "outer": 1,
+        "inner": 1,
+    }
 
 
 def test_two_models(terminal, model, other_model, corpus):

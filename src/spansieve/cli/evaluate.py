@@ -15,6 +15,7 @@ from spansieve.cli.probability import Kind, Probability
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
+    from spansieve.evaluation.fates import Fates
 
 
 def evaluate(
@@ -34,8 +35,9 @@ def evaluate(
 ) -> None:
     """Score a model on labelled text.
 
-    Precision, recall and F1 by exact match, per label, by width and by length, with bootstrap intervals, and how far
-    its probabilities can be trusted.
+    Precision, recall and F1 by exact match, per label, by width and by length, with bootstrap intervals; where some are
+    nested, outer and inner ones apart; where a model that filters loses gold; and how far its probabilities can be
+    trusted.
 
     Example: spansieve evaluate runs/demo/model test.conll --calibration reliability.png --precision 0.99
     """
@@ -55,6 +57,11 @@ def evaluate(
     by_width = {str(width): counts for width, counts in scores.by_width.items()}
     console.print(counts_table(by_width, "by width of the segment", "tokens"))
     console.print(counts_table(dict(scores.by_length), "by length of the sentence", "tokens"))
+    if assessment.levels is not None:
+        by_level = {name: level.micro for name, level in assessment.levels.items()}
+        console.print(counts_table(by_level, "by level: within no other, and within another", "level"))
+    if assessment.fates is not None:
+        console.print(_lost(assessment.fates), highlight=False)
     console.print(
         f"probabilities: calibration error {percent(trust.expected_error)} %, "
         f"Brier score {trust.brier:.4f} ({trust.count:,} entities)",
@@ -71,6 +78,15 @@ def evaluate(
         console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
     if json_file is not None:
         json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _lost(fates: Fates) -> str:
+    """To whom gold is lost, in the order in which a segment could have been."""
+    from spansieve.cli.tables import percent
+
+    losers = {"its labels": fates.unknown, "max_width": fates.width, "the filter": fates.filter, "the path": fates.path}
+    shares = [f"{count:,} to {name} ({percent(count / max(1, fates.gold))} %)" for name, count in losers.items()]
+    return f"of {fates.gold:,} gold entities {fates.found:,} are found; lost are {', '.join(shares)}"
 
 
 def _told(precision: float, threshold: Threshold | None) -> str:
