@@ -76,6 +76,25 @@ def test_models_without_a_filter_are_unsure_of_readings():
     assert unsure == pytest.approx(sentence.entropy, rel=1e-4)
 
 
+def test_f1_for_as_many_tokens_as_chance_reads():
+    def curve(order, seed, points):
+        return [active_learning.Round(order, seed, 0, tokens, 0, f1, 0.0) for tokens, f1 in points]
+
+    rounds = [
+        *curve("random", 0, [(100, 0.2), (400, 0.4)]),
+        *curve("uncertainty", 0, [(100, 0.2), (1600, 0.6)]),
+        *curve("uncertainty per token", 0, [(100, 0.2), (200, 0.9)]),
+        *curve("random", 1, [(100, 0.4), (1600, 0.5)]),
+        *curve("uncertainty", 1, [(100, 0.4), (1600, 0.8)]),
+        *curve("uncertainty per token", 1, [(100, 0.2), (2000, 0.9)]),
+    ]
+    assert active_learning.rows_by_tokens(rounds) == [
+        {"tokens": 100, "random": "30.00", "uncertainty": "30.00", "uncertainty per token": "20.00"},
+        # In seed 0 halfway from 100 to 1600 tokens by their logarithm, in seed 1 at the end.
+        {"tokens": 1000, "random": "45.00", "uncertainty": "60.00", "uncertainty per token": ""},
+    ]
+
+
 @pytest.mark.parametrize("sizes", [(6, 3), (0, 3), (3, 3), (3, 100)])
 def test_sizes_must_rise_within_the_pool(tmp_path, sizes):
     with pytest.raises(ValueError, match="sizes must rise, from 1 to the 18 sentences"):

@@ -26,7 +26,13 @@ def active_learning(
 ) -> None:
     """F1 against labelled sentences, by chance and by what the model is unsure of; on the CPU."""
     from spansieve.cli.reading import read_with_notes
-    from spansieve.experiments.active_learning import SIZES, curve_rows, plot_curves, run_active_learning
+    from spansieve.experiments.active_learning import (
+        SIZES,
+        curve_rows,
+        plot_curves,
+        rows_by_tokens,
+        run_active_learning,
+    )
     from spansieve.experiments.fitting import Splits, drawn
     from spansieve.experiments.measuring import markdown_table, provenance, write_csv
 
@@ -50,9 +56,13 @@ def active_learning(
         "round by round, further ones by chance, or those of which the model of the round before is least sure: the "
         "entropy of its filter's labels, summed over the spans of a sentence, or divided by its tokens. Gold is the "
         "annotator. The built-in encoder is trained from scratch in every round; the best epoch on "
-        f"{len(splits.dev)} dev sentences is scored on the {len(splits.test):,} sentences of test.",
+        f"{len(splits.dev)} dev sentences is scored on the {len(splits.test):,} sentences of test, which nothing is "
+        "chosen by.",
         "![curves](active_learning_cpu.png)",
         markdown_table(curve_rows(rounds)),
+        "Who is unsure of long sentences asks for more tokens. Test F1 for as many labelled *tokens* as are read in "
+        "random order, between two rounds on a line over the logarithm of the tokens:",
+        markdown_table(rows_by_tokens(rounds)),
     ]
     page = out / "active_learning_cpu.md"
     page.write_text("\n\n".join(lines), encoding="utf-8")

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from spansieve.config import Config, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.experiments.fitting import Fitted, Splits, fit, percent
@@ -122,6 +124,32 @@ def curve_rows(rounds: Sequence[Round]) -> list[dict[str, object]]:
                 }
             )
     return rows
+
+
+def rows_by_tokens(rounds: Sequence[Round]) -> list[dict[str, object]]:
+    """F1 of each order where as many tokens are labelled as the first order reads; none where a curve ends before.
+
+    Between two rounds F1 is taken to rise with the logarithm of the tokens. Means over the seeds.
+    """
+    curves: dict[Order, dict[int, list[Round]]] = {}
+    for one in rounds:
+        curves.setdefault(one.order, {}).setdefault(one.seed, []).append(one)
+    read = next(iter(curves.values()))
+    rows = []
+    for steps in zip(*read.values()):
+        tokens = dict(zip(read, (one.tokens for one in steps)))
+        row: dict[str, object] = {"tokens": round(statistics.mean(tokens.values()))}
+        for order, by_seed in curves.items():
+            found = [_f1_at(tokens[seed], curve) for seed, curve in by_seed.items()]
+            row[order] = "" if None in found else percent(statistics.mean(f1 for f1 in found if f1 is not None))
+        rows.append(row)
+    return rows
+
+
+def _f1_at(tokens: int, curve: Sequence[Round]) -> float | None:
+    if tokens > curve[-1].tokens:
+        return None
+    return float(np.interp(np.log(tokens), np.log([one.tokens for one in curve]), [one.f1 for one in curve]))
 
 
 def plot_curves(rounds: Sequence[Round], path: Path) -> None:
