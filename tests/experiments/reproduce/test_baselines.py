@@ -8,7 +8,7 @@ import torch
 from spansieve.experiments.reproduce.baselines import baseline, longest_path
 from spansieve.experiments.reproduce.decoding import Scored
 from spansieve.segments import Segment
-from tests.experiments.reproduce.test_telemetry import SENTENCES, tagger
+from tests.evaluation.test_fates import SENTENCES, tagger
 
 TOKENS = [text.split() for text in SENTENCES]
 

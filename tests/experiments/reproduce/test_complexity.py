@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from spansieve.experiments.reproduce.complexity import GraphSize, Line, decoding_times, fitted_slopes, graph_sizes
+from tests.evaluation.test_fates import SENTENCES, tagger
 from tests.experiments.reproduce.conftest import SETTINGS
-from tests.experiments.reproduce.test_telemetry import SENTENCES, tagger
 from tests.training import runs
 
 

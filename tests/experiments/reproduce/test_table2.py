@@ -7,8 +7,8 @@ import csv
 import pytest
 
 from spansieve.experiments.reproduce.table2 import HEADS, Cost, _our_row, _their_row, costs
+from tests.evaluation.test_fates import SENTENCES, tagger
 from tests.experiments.reproduce.conftest import SETTINGS
-from tests.experiments.reproduce.test_telemetry import SENTENCES, tagger
 from tests.training import runs
 
 EXAMPLES = [runs.Example.of(text) for text in SENTENCES]

@@ -26,10 +26,10 @@ import torch
 
 from spansieve.config import Config, to_dict
 from spansieve.data.formats.jsonl import read_jsonl, write_jsonl
+from spansieve.evaluation.fates import Fates, predict_with_fates
 from spansieve.evaluation.scores import Scores, evaluate
 from spansieve.experiments.reproduce.corpora import Corpus
 from spansieve.experiments.reproduce.plan import Plan
-from spansieve.experiments.reproduce.telemetry import Fates, predict_with_fates
 from spansieve.models.disk import write_durably
 from spansieve.models.storage import load_model
 from spansieve.segments import NamedSegment
@@ -104,7 +104,7 @@ def finish(run: Run, corpus: Corpus, device: str) -> None:
     if not is_trained:
         train(run.config, corpus.train, corpus.dev, run.folder, resume=True, use_cpu=device == "cpu")
     found, fates = predict_with_fates(load_model(run.folder / MODEL, device), corpus.test)
-    write_jsonl([replace(e, segments=tuple(s)) for e, s in zip(corpus.test, found)], run.folder / FOUND)
+    write_jsonl([replace(e, segments=tuple(one.segments)) for e, one in zip(corpus.test, found)], run.folder / FOUND)
     lost = None if fates is None else fates.to_dict()
     test = {"data": corpus.prints["test"], "fates": lost, "device": device}
     write_durably(run.folder / TEST, json.dumps(test, indent=2) + "\n")

@@ -9,12 +9,12 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from spansieve.data.example import Example
+from spansieve.evaluation.fates import Fates
 from spansieve.evaluation.significance import Comparison, compare
 from spansieve.experiments.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Spread, Table, tidy, write_page
 from spansieve.experiments.reproduce.paper import TABLE1
 from spansieve.experiments.reproduce.plan import NAMES, OURS, Plan
 from spansieve.experiments.reproduce.runs import Outcome
-from spansieve.experiments.reproduce.telemetry import Fates
 from spansieve.segments import NamedSegment
 
 TEST = (
