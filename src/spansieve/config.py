@@ -37,8 +37,6 @@ class EncoderConfig:
     name: str = BUILTIN
     pooling: Pooling = "first"  # which subwords stand for a token
     casing: bool = False  # for uncased encoders: an embedding of how each token is written
-    # Tokens of the document read on either side of a sentence: in training and its scores, not in `predict` yet.
-    context: int = 0
     frozen: bool = False
     gradient_checkpointing: bool = False
     max_subwords: int | None = None  # in one window, special ones included; None: what the encoder can take
@@ -47,7 +45,6 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         _check(bool(self.name), f"encoder.name must be {BUILTIN!r}, a Hugging Face name or a folder, got {self.name!r}")
         _check_least(self, 1, "max_subwords")
-        _check_least(self, 0, "context")
         _check(0 <= self.overlap < 1, f"overlap must lie in [0, 1), got {self.overlap}")
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from spansieve.config import BuiltinConfig, EncoderConfig, ModelConfig
-from spansieve.data.context import InContext, read_with
 from spansieve.data.example import Example
 from spansieve.labels import LabelSet
 from spansieve.models.predicting import predict_segments
@@ -162,29 +161,3 @@ def test_a_gpu_gives_the_same(name, features, context, monkeypatch):
     for here, there in zip(answers[0][0], answers[1][0]):
         # Of sums, gradients above all, what cancels leaves the rounding of the largest.
         torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-3 * max(1.0, float(here.abs().max())))
-
-
-@pytest.mark.parametrize("head", ["fsemicrf", "crf"])
-def test_in_context_the_tokens_of_the_sentence_are_those_of_the_document(head):
-    """What the head sees of a sentence in context is a slice of what it sees of all that was read."""
-    tagger = tagger_in_context(head)
-    sentences = [InContext(("b", "c"), ("a",), ("d", "e")), ("f", "g", "h"), InContext(("x",), (), ("y",))]
-    batch = tagger.batch(sentences)
-    assert batch.lengths.tolist() == [2, 3, 1]
-    with torch.inference_mode():
-        found = tagger._tokens(batch)
-        for row, (sentence, start) in enumerate(zip(sentences, (1, 0, 0))):
-            alone = tagger._tokens(tagger.batch([read_with(sentence)]))[0]
-            torch.testing.assert_close(found[row, : len(sentence)], alone[start : start + len(sentence)])
-            assert (found[row, len(sentence) :] == 0).all()
-
-
-def test_examples_are_read_in_as_much_of_their_document_as_the_model_wants():
-    examples = [Example.of("a b", document="1"), Example.of("c", document="1"), Example.of("d")]
-    assert tagger_in_context("crf").sentences(examples)[0] == InContext(("a", "b"), (), ("c",))
-
-
-def tagger_in_context(head: str) -> Tagger:
-    torch.manual_seed(0)
-    config = ModelConfig(head=head, max_width=2, encoder=EncoderConfig(context=3))
-    return Tagger(config, LabelSet(["A"])).eval()

@@ -186,7 +186,7 @@ def batch_of(tagger, seed: int = 0):
     sentences = [tokens for tokens in drawn_sentences(seed, count=8, longest=9) if tokens]
     batch = tagger.batch([[token or "-" for token in tokens] for tokens in sentences])
     with torch.no_grad():
-        return sentences, tagger._tokens(batch), batch.lengths
+        return sentences, tagger.vectors(batch), batch.lengths
 
 
 @every_case
@@ -247,7 +247,7 @@ def test_thresholds_leave_the_best_set_that_has_nothing_below(name, settings):
         batch = tagger.batch([["Paris", "the", "UN"], ["London", "abc"]])
         rules = [Rules(thresholds=(0.0, *chance.uniform(0.5, 1.0, 3).tolist())) for _ in range(2)]
         with torch.no_grad():
-            tokens = tagger._tokens(batch)
+            tokens = tagger.vectors(batch)
             plain = decide(tagger, tokens, batch.lengths, [NO_RULES] * 2, True)
             decided = decide(tagger, tokens, batch.lengths, rules, True)
         every = plain.distribution.top_k(100)  # all of them: 91 at most

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
-
-from spansieve.data.context import InContext
 
 
 def recased(tokens: Sequence[str], rate: float, seed: str) -> Sequence[str]:
@@ -19,10 +16,4 @@ def recased(tokens: Sequence[str], rate: float, seed: str) -> Sequence[str]:
     """
     if not rate or random.Random(seed).random() >= rate:
         return tokens
-    if isinstance(tokens, InContext):
-        return replace(tokens, tokens=tuple(_in_capitals(tokens)))
-    return _in_capitals(tokens)
-
-
-def _in_capitals(tokens: Sequence[str]) -> list[str]:
     return [token.upper() if len(token.upper()) == len(token) else token for token in tokens]

@@ -153,7 +153,7 @@ def _predict_by_parts(tagger: Tagger, batches: Sequence[Batch], shares: Shares) 
     spent, head = [Took(0.0, 0.0)] * 3, tagger.head
     for batch in batches:
         marks = [Took.now()]
-        vectors = tagger._tokens(batch)
+        vectors = tagger.vectors(batch)
         marks.append(Took.now())
         scores = head.scores(vectors)
         marks.append(Took.now())

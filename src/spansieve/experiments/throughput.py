@@ -134,7 +134,7 @@ def _stepper(
             if name in OURS:
                 loss = reduce(torch.add, tagger(made.batch).values()).sum() / len(made.batch)
             else:
-                loss = tagger.head(tagger._tokens(made.batch), made.batch.lengths, made.tags)
+                loss = tagger.head(tagger.vectors(made.batch), made.batch.lengths, made.tags)
             with torch.autograd.set_multithreading_enabled(False):  # as the training loop has it
                 loss.backward()
             nn.utils.clip_grad_norm_(tagger.parameters(), 1.0)

@@ -75,7 +75,7 @@ def _found(
     wanted: tuple[bool, Probability],
     look: Callable[[Distribution], None] | None,
 ) -> list[Found]:
-    decided = decide(tagger, tagger._tokens(batch), batch.lengths, rules, *wanted)
+    decided = decide(tagger, tagger.vectors(batch), batch.lengths, rules, *wanted)
     if look is not None:
         look(decided.distribution)
     named = [tagger.named(one) for one in decided.segments]

@@ -1,6 +1,6 @@
 """A whole model: an encoder, a head, and the labels that they speak of.
 
-Axes: B sentences, L tokens.
+Axes: B sentences, L tokens, D features.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution
-from spansieve.data.context import InContext, read_with, sentences_of
 from spansieve.data.example import Example
 from spansieve.data.flattening import flat
 from spansieve.data.nesting import laminar
@@ -51,7 +50,6 @@ class Batch:
     features: dict[str, Tensor]  # what the encoder takes
     lengths: Tensor  # (B,)
     gold: HeadGold | None = None
-    place: Tensor | None = None  # (B, L): where each token stands in what the encoder reads, where that is more
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -61,9 +59,7 @@ class Batch:
             return self
         features = {name: value.to(device, non_blocking=True) for name, value in self.features.items()}
         gold = None if self.gold is None else self.gold.to(device)
-        lengths = self.lengths.to(device, non_blocking=True)
-        place = None if self.place is None else self.place.to(device, non_blocking=True)
-        return Batch(features, lengths, gold, place)
+        return Batch(features, self.lengths.to(device, non_blocking=True), gold)
 
 
 class Tagger(nn.Module):
@@ -103,19 +99,7 @@ class Tagger(nn.Module):
         if gold is not None:
             ids = [[Segment(s.start, s.end, self.labels.id(s.label)) for s in found] for found in gold]
             ready = self.head.gold(ids, lengths, unknown if any(unknown or ()) else None)
-        lengths_of = torch.tensor(lengths, dtype=torch.int64)
-        if not any(isinstance(sentence, InContext) for sentence in sentences):
-            return Batch(self.encoder.features(sentences), lengths_of, ready)
-        skipped = torch.tensor([len(s.before) if isinstance(s, InContext) else 0 for s in sentences])
-        # Beyond the end of a sentence, its last token: there must be something.
-        inside = torch.arange(max(lengths)).clamp(max=(lengths_of[:, None] - 1).clamp(min=0))
-        return Batch(
-            self.encoder.features([read_with(s) for s in sentences]), lengths_of, ready, skipped[:, None] + inside
-        )
-
-    def sentences(self, examples: Sequence[Example]) -> list[Sequence[str]]:
-        """What `batch` takes of examples: their tokens, in as much of their document as the model reads."""
-        return sentences_of(examples, self.config.encoder.context)
+        return Batch(self.encoder.features(sentences), torch.tensor(lengths, dtype=torch.int64), ready)
 
     def training_segments(self, example: Example) -> tuple[list[NamedSegment], int, int]:
         """What the model can learn of the annotation, and how many segments it cannot: those that lose to an
@@ -124,17 +108,21 @@ class Tagger(nn.Module):
         fits = [s for s in kept.segments if self.head.fits(Segment(s.start, s.end, 0))]
         return fits, len(dropped), len(kept.segments) - len(fits)
 
+    def vectors(self, batch: Batch) -> Tensor:
+        """What the head takes of each token, (B, L, D)."""
+        return self.dropout(self.encoder(batch.features))
+
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """The parts of the loss, one number per sentence each."""
         if batch.gold is None:
             raise ValueError("a batch must have gold to learn from, got one without")
-        return self.head.losses(self._tokens(batch), batch.lengths, batch.gold)
+        return self.head.losses(self.vectors(batch), batch.lengths, batch.gold)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return self.losses(batch)
 
     def distribution(self, batch: Batch) -> Distribution:
-        return self.head.distribution(self._tokens(batch), batch.lengths)
+        return self.head.distribution(self.vectors(batch), batch.lengths)
 
     def segments(self, distribution: Distribution) -> list[list[Segment]]:
         """The best set of entities of each sentence."""
@@ -142,14 +130,6 @@ class Tagger(nn.Module):
 
     def named(self, segments: Sequence[Segment]) -> list[NamedSegment]:
         return [NamedSegment(s.start, s.end, self.labels.name(s.label)) for s in segments]
-
-    def _tokens(self, batch: Batch) -> Tensor:
-        tokens = self.encoder(batch.features)
-        if batch.place is not None:
-            own = tokens.gather(1, batch.place[..., None].expand(-1, -1, tokens.shape[-1]))
-            is_token = torch.arange(own.shape[1], device=own.device) < batch.lengths[:, None]
-            tokens = own.masked_fill(~is_token[..., None], 0.0)
-        return self.dropout(tokens)
 
     @property
     def device(self) -> torch.device:

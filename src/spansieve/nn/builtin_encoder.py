@@ -20,7 +20,7 @@ class BuiltinEncoder(Encoder):
 
     def __init__(self, config: BuiltinConfig) -> None:
         super().__init__()
-        self._words = WordFeatures(config.rows)
+        self.word_features = WordFeatures(config.rows)
         self.unseen_rate = config.unseen_rate
         self.tables = nn.ModuleList(nn.Embedding(config.rows, config.feature_size) for _ in FIELDS)
         self.grams = nn.EmbeddingBag(config.rows, config.feature_size, mode="mean")
@@ -33,7 +33,7 @@ class BuiltinEncoder(Encoder):
         self.size = self.context.size
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        return {name: torch.from_numpy(array) for name, array in self._words.of_sentences(sentences).items()}
+        return {name: torch.from_numpy(array) for name, array in self.word_features.of_sentences(sentences).items()}
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         if not features["words"].numel():

@@ -109,7 +109,7 @@ class Pipeline:
 
     def token_vectors(self, batch: Batch) -> Tensor:
         """(B, L, D), in single precision."""
-        return self.tagger._tokens(batch).float()
+        return self.tagger.vectors(batch).float()
 
     def decide(self, tokens: Tensor, lengths_there: Tensor, lengths: np.ndarray, probabilities: bool) -> Deciding:
         """From the vectors of the tokens; the lengths on their device and here."""
@@ -119,7 +119,9 @@ class Pipeline:
             return lambda: decided
         if self._transition is None:
             self._transition = distribution.transition.detach().cpu().numpy()
-        landing, transition, skip = Landing(*_dense_scores(distribution)), self._transition, bool(distribution.skip)
+        inputs, transition = distribution.inputs, self._transition
+        landing = Landing(inputs.local_scores, inputs.global_scores, inputs.lengths, inputs.limits)
+        skip = bool(distribution.skip)
         return lambda: landing.decide(lengths, transition, skip, probabilities)
 
     def _decided(self, distribution: Distribution, probabilities: bool) -> Decided:
@@ -143,7 +145,7 @@ class Pipeline:
 def reader_of(encoder: Encoder) -> Reader:
     """The half of an encoder that other processes can have."""
     if isinstance(encoder, BuiltinEncoder):
-        return WordReader(encoder._words)
+        return WordReader(encoder.word_features)
     pretrained = cast(Any, encoder)
     return SubwordReader(pretrained.layout, pretrained.tokenizer.backend_tokenizer)
 
@@ -159,12 +161,6 @@ def ready_mask(mask: Tensor) -> Tensor:
     """(W, S) to (W, 1, 1, S). transformers asks of the one whether it masks anything at all, and the host waits for the
     answer; the other it takes as it is."""
     return mask.bool()[:, None, None, :]
-
-
-def _dense_scores(distribution: FilteredByMask) -> tuple[Tensor, Tensor, Tensor]:
-    """Local, global, and the lengths."""
-    inputs = distribution._inputs
-    return inputs.local_scores, inputs.global_scores, inputs.lengths
 
 
 # ---- Back to text ----------------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def filter_entropies(
     for indices in batches_by_length(sizes, batch_tokens or MOST_TOKENS, MOST_SENTENCES):
         batch = tagger.batch([readable[i] for i in indices]).to(tagger.device)
         with torch.inference_mode():
-            log_probability, is_span = local_log_probabilities(tagger, tagger._tokens(batch), batch.lengths)
+            log_probability, is_span = local_log_probabilities(tagger, tagger.vectors(batch), batch.lengths)
             entropy = -(log_probability.exp() * log_probability).sum(-1)  # (B, L, K)
             for i, value in zip(indices, entropy.masked_fill(~is_span, 0.0).sum((1, 2)).tolist()):
                 entropies[i] = value

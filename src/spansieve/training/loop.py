@@ -21,7 +21,6 @@ from torch import Tensor
 
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch, prepared_ahead, share
-from spansieve.data.context import read_with
 from spansieve.data.example import Example
 from spansieve.data.recasing import recased
 from spansieve.models.storage import recover_model, save_model
@@ -82,8 +81,7 @@ class Trainer:
         decay = self.config.averaging
         self.averaging = None if decay is None else Averaging(self.tagger, decay)
         self.model = self.accelerator.prepare_model(self.tagger)
-        self.sentences = self.tagger.sentences(train)
-        self.lengths = [len(read_with(sentence)) for sentence in self.sentences]
+        self.lengths = [len(example.tokens) for example in train]
         self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
         self.progress = Progress()
         self.num_steps = self.config.epochs * len(self._plan(0))
@@ -151,7 +149,7 @@ class Trainer:
 
     def _tokens_of(self, i: int) -> Sequence[str]:
         seed = f"{self.config.seed}/{self.progress.epoch}/{i}"
-        return recased(self.sentences[i], self.config.recase, seed)
+        return recased(self.train_examples[i].tokens, self.config.recase, seed)
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
         if self.look is not None:

@@ -34,7 +34,7 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
         assert isinstance(head, FilteredHead)
         counts.append(head.graph_counts(distribution, [_known(tagger, own[i]) for i in indices]))
 
-    sentences = tagger.sentences(examples)[accelerator.process_index :: accelerator.num_processes]
+    sentences = [example.tokens for example in examples[accelerator.process_index :: accelerator.num_processes]]
     with accelerator.autocast():
         found = predict_segments(tagger, sentences, look=look if isinstance(head, FilteredHead) else None)
     pairs = [(list(example.segments), one.segments) for example, one in zip(own, found)]

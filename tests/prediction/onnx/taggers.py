@@ -32,7 +32,7 @@ def drawn_tagger(head: str, seed: int = 0, encoder: dict | None = None, context:
     if isinstance(tagger.head, FilteredHead):
         batch = tagger.batch(readable_sentences(drawn_sentences(seed)))
         with torch.no_grad():
-            keep_half(tagger.head, tagger._tokens(batch), batch.lengths.tolist())
+            keep_half(tagger.head, tagger.vectors(batch), batch.lengths.tolist())
             # Half of the spans are kept: the one in the middle is now as good as null, and rounding would decide.
             scorer = tagger.head.scorer
             (scorer.bias if scorer.output.bias is None else scorer.output.bias)[0] += 0.01

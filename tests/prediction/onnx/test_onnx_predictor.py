@@ -17,7 +17,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spansieve.data.context import in_context
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.found import Found, readable_sentences
 from spansieve.prediction import exporting, onnx
@@ -66,16 +65,6 @@ def test_the_filters_own_probability(kind, request):
     assert same(both[1].predict_tokens(drawn_sentences(3), probabilities=True), given) != is_filtered
     with pytest.raises(ValueError, match="probability must be one of given-candidates, with-filter, got 'abacus'"):
         onnx.load(folder, probability="abacus")
-
-
-@BOTH
-def test_sentences_in_their_context(kind, request):
-    model, folder = request.getfixturevalue(kind)
-    document = [sentence for sentence in readable_sentences(drawn_sentences(4)) if sentence]
-    alone, exported = model.predict_tokens(document), onnx.load(folder)
-    in_it = [*in_context(document, 7), document[0]]
-    check_same(model, exported, in_it)
-    assert [one.segments for one in exported.predict_tokens(in_it[:-1])] != [one.segments for one in alone]
 
 
 @BOTH
@@ -252,9 +241,9 @@ def test_sums_have_the_same_scores(tmp_path):
     sentences = [sentence for sentence in readable_sentences(drawn_sentences(1)) if sentence]
     batch = tagger.batch(sentences)
     with torch.no_grad():
-        expected = tagger.head.scores(tagger._tokens(batch))[0].numpy()
+        expected = tagger.head.scores(tagger.vectors(batch))[0].numpy()
     lengths = batch.lengths.numpy()
-    (found,) = exported._scores(exported._vectors(sentences, lengths))
+    (found,) = exported._scores(exported._reader.vectors(sentences))
     is_span = np.arange(lengths.max())[:, None] + np.arange(1, 4) <= lengths[:, None, None]
     np.testing.assert_allclose(found[is_span], expected[is_span], rtol=1e-5, atol=1e-5)
 

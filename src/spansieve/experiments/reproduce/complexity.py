@@ -77,7 +77,7 @@ def graph_sizes(tagger: Tagger, examples: Sequence[Example]) -> list[GraphSize]:
         counts = zip(indices, candidates.num_nodes.tolist(), candidates.num_edges.tolist())
         found.extend(GraphSize(len(examples[i]), nodes, edges) for i, nodes, edges in counts if len(examples[i]))
 
-    predict_segments(tagger, tagger.sentences(examples), look=look)
+    predict_segments(tagger, [example.tokens for example in examples], look=look)
     return sorted(found)
 
 

@@ -34,12 +34,12 @@ class Scored:
     def of(cls, tagger: Tagger, sentences: Sequence[Sequence[str]]) -> Scored:
         batch = tagger.batch(sentences).to(tagger.device)
         with torch.inference_mode():
-            tokens = tagger._tokens(batch)
+            tokens = tagger.vectors(batch)
             return cls(tagger, batch, tokens, tagger.head.scores(tokens))
 
     def score(self) -> tuple[Tensor, ...]:
         with torch.inference_mode():
-            return self.tagger.head.scores(self.tagger._tokens(self.batch))
+            return self.tagger.head.scores(self.tagger.vectors(self.batch))
 
     def distribution(self) -> Distribution:
         """A new one, that nobody has asked anything."""
@@ -61,7 +61,7 @@ class Scored:
 
 def batches_of(tagger: Tagger, examples: Sequence[Example], batch_size: int) -> list[Scored]:
     """Sentences of like length together, as a predictor has them."""
-    ordered = sorted(tagger.sentences(examples), key=len)
+    ordered = sorted((example.tokens for example in examples), key=len)
     return [Scored.of(tagger, ordered[i : i + batch_size]) for i in range(0, len(ordered), batch_size)]
 
 

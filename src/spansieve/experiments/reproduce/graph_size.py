@@ -72,7 +72,7 @@ class Watcher:
             return
         self._next = max(step + 1, int(GROWTH * step))
         if self._batches is None:
-            sentences = tagger.sentences(self.examples)
+            sentences = [example.tokens for example in self.examples]
             plan = batches_by_length(list(map(len, sentences)), MOST_TOKENS, SENTENCES)
             self._batches = [tagger.batch([sentences[i] for i in batch]) for batch in plan]
         nodes, edges = self._counted(tagger)

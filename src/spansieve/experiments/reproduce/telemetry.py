@@ -37,7 +37,7 @@ def predict_with_fates(tagger: Tagger, examples: Sequence[Example]) -> tuple[lis
         counts.append(head.graph_counts(distribution, [_known(tagger, examples[i]) for i in indices]))
 
     is_filtered = isinstance(head, FilteredHead)
-    found = predict_segments(tagger, tagger.sentences(examples), look=look if is_filtered else None)
+    found = predict_segments(tagger, [example.tokens for example in examples], look=look if is_filtered else None)
     segments = [one.segments for one in found]
     kept = sum(one.gold_kept for one in counts)
     return segments, _fates(tagger, examples, segments, kept) if is_filtered else None

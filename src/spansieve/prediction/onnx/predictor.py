@@ -13,7 +13,6 @@ from zipfile import BadZipFile
 import numpy as np
 
 from spansieve.data.batching import batches_by_length
-from spansieve.data.context import InContext, read_with
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.constraints import NO_RULES, Constraints, Rules, Taker, alike, checked_constraints
 from spansieve.models.found import (
@@ -89,7 +88,7 @@ class OnnxPredictor(TextPredictor):
         found = [Found([], [] if probabilities else None) for _ in readable]
         for group in alike(rules):
             filled = [i for i in group if readable[i]]
-            sizes = self._reader.sizes([read_with(readable[i]) for i in filled])
+            sizes = self._reader.sizes([readable[i] for i in filled])
             for batch in batches_by_length(sizes, self.batch_tokens or MOST_TOKENS, MOST_SENTENCES):
                 indices = [filled[k] for k in batch]
                 those = [rules[i] for i in indices]
@@ -108,23 +107,13 @@ class OnnxPredictor(TextPredictor):
     ) -> list[Found]:
         """Of one batch, in which no sentence is empty."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        scores = self._scores(self._vectors(sentences, lengths))
+        scores = self._scores(self._reader.vectors(sentences))
         has_rules = any(one != NO_RULES for one in rules)
         decoded = self._decoder(scores, lengths, with_probabilities, rules if has_rules else None)
         name = self.manifest.labels.name
         named = [[NamedSegment(s.start, s.end, name(s.label)) for s in found] for found in decoded.segments]
         probabilities: Sequence[list[float] | None] = decoded.probabilities or [None] * len(named)
         return [Found(*one) for one in zip(named, probabilities)]
-
-    def _vectors(self, sentences: Sequence[Sequence[str]], lengths: np.ndarray) -> np.ndarray:
-        """(B, L, D), of the sentences alone where more of their document was read."""
-        vectors = self._reader.vectors([read_with(sentence) for sentence in sentences])
-        if not any(isinstance(sentence, InContext) for sentence in sentences):
-            return vectors
-        before = [len(one.before) if isinstance(one, InContext) else 0 for one in sentences]
-        # Beyond the end of a sentence, its last token: there must be something.
-        inside = np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
-        return np.take_along_axis(vectors, (np.array(before)[:, None] + inside)[..., None], axis=1)
 
     def _scores(self, vectors: np.ndarray) -> list[np.ndarray]:
         """(B, L, …) each, a block of tokens at a time: no text is too long for the hidden layer over its spans."""
