@@ -9,15 +9,20 @@ from spansieve.segments import Entity, Segment
 if TYPE_CHECKING:
     from spansieve.integrations.hub import load as load
     from spansieve.integrations.hub import push_to_hub as push_to_hub
+    from spansieve.models.constraints import Constraints as Constraints
 
-__version__ = "0.1.0.dev0"
-__all__ = ["Entity", "Segment", "__version__", "load", "push_to_hub"]
+__version__ = "0.1.0"
+__all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_hub"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch comes when it is asked for."""
+    """What needs more than the standard library comes when it is asked for."""
     if name in ("load", "push_to_hub"):
         from spansieve.integrations import hub
 
         return getattr(hub, name)
+    if name == "Constraints":
+        from spansieve.models.constraints import Constraints
+
+        return Constraints
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
