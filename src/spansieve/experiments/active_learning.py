@@ -155,6 +155,7 @@ def _f1_at(tokens: int, curve: Sequence[Round]) -> float | None:
 def plot_curves(rounds: Sequence[Round], path: Path) -> None:
     """F1 against sentences and against tokens, which is what annotators read."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     for axis, amount in zip(figure.subplots(1, 2, sharey=True), ("sentences", "tokens")):
@@ -171,6 +172,9 @@ def plot_curves(rounds: Sequence[Round], path: Path) -> None:
                     label=order if seed == rounds[0].seed else None,
                 )
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
+        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_xlabel(f"labelled {amount}")
         axis.grid(alpha=0.3)
     figure.axes[0].set_ylabel("test F1, one line per seed")
