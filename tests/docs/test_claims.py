@@ -1,0 +1,85 @@
+"""What the pages say in figures and names is what stands in results/ and in the tree."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from spansieve.data.formats import FORMATS
+from spansieve.models.tagger import HEADS
+from spansieve.serving.limits import Limits
+from tests.docs.pages import DOCS, PAGES, ROOT
+
+CHOOSE = (DOCS / "choose.md").read_text(encoding="utf-8")
+# Pages of others, who test what they name.
+OWN = [path for path in PAGES if path.name not in ("learning-from-less.md", "chunking.md")]
+
+
+def rows(text: str) -> list[list[str]]:
+    """Of all tables, headers among them."""
+    lines = [line for line in text.splitlines() if line.startswith("|") and not re.fullmatch(r"[| -]+", line)]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_scores_of_the_heads_are_those_of_the_results():
+    heads: list[str] = []
+    checked = 0
+    for first, *cells in rows(CHOOSE):
+        link = re.search(r"\(\.\./(results/\S+\.md)\)", first)
+        if link is None:
+            heads = cells
+            continue
+        page = rows((ROOT / link[1]).read_text(encoding="utf-8"))
+        header = next(row for row in page if row[0] == "model" and "F1" in row)
+        scores = page[page.index(header) + 1 :][: len(HEADS)]
+        found = {row[0]: row[header.index("F1")] for row in reversed(scores) if len(row) == len(header)}
+        assert {head: found[head] for head in heads} == dict(zip(heads, cells, strict=True)), first
+        checked += len(cells)
+    assert checked == 18
+
+
+@pytest.mark.parametrize(
+    ("stem", "figures"),
+    [
+        ("nested_germeval2014_cpu", ["59.10", "56.85"]),
+        ("conll2003_cpu", ["83.23", "6.8 minutes"]),
+        ("throughput_minilm_cuda", ["0.937"]),
+    ],
+)
+def test_figures_in_sentences_are_those_of_the_results(stem, figures):
+    page = (ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8")
+    assert all(figure in page and figure in CHOOSE for figure in figures)
+
+
+def test_every_head_and_every_format_is_told():
+    told = {cells[0] for cells in rows(CHOOSE)}
+    assert {f"`{head}`" for head in HEADS} <= told
+    formats = " ".join(cells[0] for cells in rows((DOCS / "train.md").read_text(encoding="utf-8")))
+    assert [name for name in FORMATS if f"`{name}`" not in formats] == []
+
+
+def test_the_limits_of_the_service_are_those_that_are_told():
+    told, limits = (ROOT / "SECURITY.md").read_text(encoding="utf-8"), Limits()
+    for figure in (
+        f"{limits.body_bytes // 1_000_000} MB",
+        f"{limits.texts} texts",
+        f"{limits.text_characters:,} characters",
+        f"{limits.queue} requests",
+        f"{limits.seconds:.0f} seconds",
+    ):
+        assert figure in told
+
+
+@pytest.mark.parametrize("path", [*OWN, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda path: path.name)
+def test_files_that_are_named_exist(path):
+    prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = re.findall(r"(?<![\w/])((?:tests|docs|results|examples|src)/[\w./-]*\w)", prose)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_commands_for_contributors_exist():
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    wanted = re.findall(r"^make ([\w-]+)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert wanted
+    assert set(wanted) <= set(targets)
