@@ -209,26 +209,49 @@ def laminar_sets(nodes: list[Segment]) -> list[tuple[Segment, ...]]:
     return sets
 
 
-def kept_by_filter(local_scores: np.ndarray, lengths: list[int]) -> list[list[Segment]]:
-    """The paper's filter, span by span."""
-    kept = []
+def kept_by_filter(
+    local_scores: np.ndarray, lengths: list[int], labels_per_span: int = 1, budget: int | None = None
+) -> list[list[Segment]]:
+    """By the words of `Candidates.from_local_scores`, span by span."""
+    result = []
     for b, length in enumerate(lengths):
-        spans = [(i, i + w + 1) for i in range(length) for w in range(local_scores.shape[2]) if i + w + 1 <= length]
-        labelled = [Segment(i, j, int(local_scores[b, i, j - i - 1].argmax())) for i, j in spans]
-        kept.append([segment for segment in labelled if segment.label != 0])
-    return kept
+        found: list[tuple[float, Segment]] = []
+        for start in range(length):
+            for end in range(start + 1, min(length, start + local_scores.shape[2]) + 1):
+                scores = local_scores[b, start, end - start - 1]
+                labels = sorted((y for y in range(1, len(scores)) if scores[y] > scores[0]), key=lambda y: -scores[y])
+                best = labels[:labels_per_span]
+                found += [(scores[y] - scores[0], Segment(start, end, y)) for y in sorted(best)]
+        ranked = sorted(found, key=lambda pair: -pair[0])  # stable: of equals the first
+        result.append(sorted(segment for _, segment in ranked[:budget]))
+    return result
 
 
 def kept_for_training(
-    local_scores, lengths: list[int], gold: list[list[Segment]], skip: bool, unknown=None
+    local_scores, lengths: list[int], gold: list[list[Segment]], skip: bool, unknown=None, **limits
 ) -> list[list[Segment]]:
     """Both training rules: clear of gold goes, unless `skip` or nothing is known of its tokens; gold comes, with its
     gold label."""
     result = []
-    for nodes, golden, ranges in zip(kept_by_filter(local_scores, lengths), gold, unknown or [()] * len(gold)):
+    kept = kept_by_filter(local_scores, lengths, **limits)
+    for nodes, golden, ranges in zip(kept, gold, unknown or [()] * len(gold)):
         near = [node for node in nodes if skip or is_unknown(node, ranges) or any(node.overlaps(g) for g in golden)]
         result.append(sorted({*near, *golden}))
     return result
+
+
+def every_span(local_scores: np.ndarray, lengths: list[int]) -> list[list[Segment]]:
+    """With each of its labels but null."""
+    _, _, max_width, num_labels = local_scores.shape
+    return [
+        [
+            Segment(start, end, label)
+            for start in range(length)
+            for end in range(start + 1, min(length, start + max_width) + 1)
+            for label in range(1, num_labels)
+        ]
+        for length in lengths
+    ]
 
 
 def is_unknown(segment: Segment, ranges) -> bool:

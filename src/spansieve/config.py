@@ -18,6 +18,7 @@ Head = Literal[
     "fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only", "global-selection", "nested", "nested-filter-only"
 ]
 Features = Literal["sum", "mean", "max", "endpoints", "endpoints-content"]
+GlobalLoss = Literal["filtered", "unfiltered"]
 Pooling = Literal["first", "mean", "last"]
 Context = Literal["lstm", "conv"]
 Schedule = Literal["linear", "cosine", "constant"]
@@ -76,8 +77,12 @@ class ModelConfig:
     hidden_size: int = 128  # of a span's features
     max_width: int | None = None  # None: the widest gold segment of the training data
     skip: bool = False  # the filtered model may leave candidates out
-    margin: float = 0.0  # the filter keeps spans whose best label scores less than null, but by no more than this
+    margin: float = 0.0  # the filter keeps labels that score less than null, but by no more than this
+    labels_per_span: int = 1  # the best so many of those labels are kept
+    budget: int | None = None  # of candidates in a sentence: the best so many of them; None: no limit
     beta: float = 0.5  # the weight of null spans in the filtering loss
+    filtering_weight: float = 1.0  # of the filtering loss beside the global one
+    global_loss: GlobalLoss = "filtered"  # over the paths through what the filter keeps, or through all spans
     scheme: Literal["BIO", "BIOES"] = "BIOES"  # the tags of the CRF
     dropout: float = 0.2
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -85,9 +90,14 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
-        _check(self.margin >= 0, f"margin must be at least 0, got {self.margin}")
+        _check_least(self, 0, "margin", "budget")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
-        _check_least(self, 1, "hidden_size", "max_width")
+        _check_least(self, 1, "hidden_size", "max_width", "labels_per_span")
+        _check(self.filtering_weight > 0, f"filtering_weight must be above 0, got {self.filtering_weight}")
+        _check(
+            self.skip or self.head == "nested" or self.global_loss == "filtered",
+            "global_loss='unfiltered' needs skip=true: without it, every path through all spans covers the sentence",
+        )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,12 @@ CASES = [
     ("global-selection", {"features": "max"}),
     ("global-selection", {"skip": True, "features": "endpoints"}),
     ("fsemicrf", {"margin": 0.5, "skip": True, "features": "endpoints"}),
+    ("fsemicrf", {"margin": 1.0, "labels_per_span": 2, "budget": 4, "skip": True}),
+    ("fsemicrf", {"labels_per_span": 2, "budget": 3}),
+    ("fsemicrf", {"global_loss": "unfiltered", "labels_per_span": 2, "skip": True}),
+    ("global-selection", {"global_loss": "unfiltered", "skip": True}),
     ("nested", {"features": "endpoints"}),
+    ("nested", {"global_loss": "unfiltered", "labels_per_span": 2, "budget": 3}),
     ("nested-filter-only", {"features": "endpoints"}),
 ]
 every_case = pytest.mark.parametrize(
@@ -166,6 +171,14 @@ def test_the_filtering_loss_is_a_weighted_cross_entropy_of_every_span(name, beta
                 label = label_of.get((start, end), 0)
                 expected -= float(local[b, start, end - start - 1, label]) * (1.0 if label else beta)
         assert math.isclose(float(found[b]), expected, rel_tol=1e-4, abs_tol=1e-5)
+
+
+def test_the_filtering_loss_has_a_weight():
+    tokens, lengths = tokens_of(LENGTHS), torch.tensor(LENGTHS)
+    once, thrice = (head_of("fsemicrf", filtering_weight=weight) for weight in (1.0, 3.0))
+    losses, others = (head.losses(tokens, lengths, head.gold([[]] * 4, LENGTHS)) for head in (once, thrice))
+    torch.testing.assert_close(others["filtering"], 3 * losses["filtering"])
+    torch.testing.assert_close(others["segmentation"], losses["segmentation"])
 
 
 @pytest.mark.parametrize("name", FILTERED)

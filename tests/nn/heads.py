@@ -70,7 +70,7 @@ def _tagged(head: CRF, scores: np.ndarray, transition: np.ndarray, lengths: list
     return listed
 
 
-def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold, unknown) -> oracle.Oracle:
+def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, unknown) -> oracle.Oracle:
     num_labels = len(head.labels)
     local = scores[..., :num_labels]
     transition = np.zeros((num_labels, num_labels))
@@ -82,9 +82,13 @@ def _filtered(head: Head, scores: np.ndarray, lengths: list[int], gold, unknown)
         global_scores = local - local[..., :1]
     skip = head.takes_nested or getattr(head, "skip", False)
     local = np.concatenate((local[..., :1] - getattr(head, "margin", 0.0), local[..., 1:]), -1)
-    kept = oracle.kept_by_filter(local, lengths)
-    if gold is not None:
-        kept = oracle.kept_for_training(local, lengths, gold, skip, unknown)
+    limits = {"labels_per_span": head.limits.labels_per_span, "budget": head.limits.budget}
+    if gold is None:
+        kept = oracle.kept_by_filter(local, lengths, **limits)
+    elif head.is_loss_filtered:
+        kept = oracle.kept_for_training(local, lengths, gold, skip, unknown, **limits)
+    else:
+        kept = oracle.every_span(local, lengths)
     flat = [
         global_scores[b, s.start, s.width - 1, s.label]
         for b, nodes in enumerate(kept)

@@ -19,6 +19,7 @@ import torch
 
 from spansieve.config import EncoderConfig
 from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import HEADS
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
@@ -166,13 +167,15 @@ def scores(num_sentences=7, num_tokens=9, max_width=3, num_labels=4, seed=0):
     return local_scores, global_scores, torch.arange(num_sentences) + 2
 
 
+@pytest.mark.parametrize("limits", [PLAIN_FILTER, FilterLimits(3), FilterLimits(2, 4)])
 @pytest.mark.parametrize("skip", [False, True])
-def test_what_lands_is_decided_as_the_distribution_has_it(skip):
+def test_what_lands_is_decided_as_the_distribution_has_it(skip, limits):
     local_scores, global_scores, lengths = scores()
     lengths[0] = 0
     transition = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
-    expected = FilteredSemiMarkov.from_scores(local_scores, global_scores, transition, lengths, skip=skip)
-    landing = Landing(local_scores, global_scores, lengths)
+    arguments = (local_scores, global_scores, transition, lengths)
+    expected = FilteredSemiMarkov.from_scores(*arguments, skip=skip, **limits._asdict())
+    landing = Landing(local_scores, global_scores, lengths, limits)
     decided = landing.decide(lengths.numpy(), transition.numpy(), skip, True)
     found = [[] for _ in lengths]
     for b, start, end, label in zip(*(column.tolist() for column in decided[:4])):

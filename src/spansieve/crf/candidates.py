@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.checks import arrays_to_device, checked_lengths, checked_scores
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.crf.structures import (
     FlatSegments,
     check_segments,
@@ -72,12 +73,21 @@ class Candidates:
         return cls(torch.from_numpy(segments.offsets), start, end, label, torch.from_numpy(host), longest, widest)
 
     @classmethod
-    def from_local_scores(cls, local_scores: Tensor, lengths: Tensor | Sequence[int]) -> Candidates:
+    def from_local_scores(
+        cls,
+        local_scores: Tensor,
+        lengths: Tensor | Sequence[int],
+        *,
+        labels_per_span: int = 1,
+        budget: int | None = None,
+    ) -> Candidates:
         """The paper's filter: each span whose best label is not null, with that label. Null wins a tie.
 
-        `local_scores[b, i, w, y]` is the local score of the segment that starts at i, has width w + 1 and label y.
+        `local_scores[b, i, w, y]` is the local score of the segment that starts at i, has width w + 1 and label y. With
+        more `labels_per_span`, a span is kept with its best so many labels, as far as they stand above null. A `budget`
+        keeps the best so many candidates of each sentence, by how far they stand above null; of equals the first.
         """
-        return cls._filtered(local_scores, lengths, None, False)
+        return cls._filtered(local_scores, lengths, None, False, checked_limits(labels_per_span, budget))
 
     @classmethod
     def for_training(
@@ -86,17 +96,20 @@ class Candidates:
         lengths: Tensor | Sequence[int],
         gold: Sequence[Sequence[Segment]],
         skip: bool = False,
+        *,
+        labels_per_span: int = 1,
+        budget: int | None = None,
     ) -> Candidates:
-        """The filter with both training rules of the paper.
+        """The filter with both training rules of the paper, which come after its limits.
 
         Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
         its gold label, beside the filter's label for the same span where that differs.
         """
-        return cls._filtered(local_scores, lengths, gold, skip)
+        return cls._filtered(local_scores, lengths, gold, skip, checked_limits(labels_per_span, budget))
 
     @classmethod
-    def _filtered(cls, local_scores, lengths, gold, skip) -> Candidates:
+    def _filtered(cls, local_scores, lengths, gold, skip, limits) -> Candidates:
         local_scores = checked_scores("local_scores", local_scores, 4).detach()
         num_sentences, num_tokens, max_width, num_labels = local_scores.shape
         lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores)
@@ -104,9 +117,10 @@ class Candidates:
         if local_scores.device.type == "cpu":
             from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 
-            offsets, start, end, label = cpu_tensors.filter_spans(local_scores, lengths, segments, skip)
+            offsets, start, end, label = cpu_tensors.filter_spans(local_scores, lengths, segments, skip, limits)
         else:
-            offsets, start, end, label = candidates_of_mask(candidate_mask(local_scores, lengths, segments, skip))
+            mask = candidate_mask(local_scores, lengths, segments, skip, limits)
+            offsets, start, end, label = candidates_of_mask(mask)
         return cls(offsets, start, end, label, lengths, num_tokens, max_width)
 
     def __len__(self) -> int:
@@ -189,24 +203,49 @@ def checked_gold(gold, lengths: Tensor, max_width: int, num_labels: int) -> Flat
     return segments
 
 
-def candidate_mask(local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, skip: bool) -> Tensor:
+def checked_limits(labels_per_span: int, budget: int | None) -> FilterLimits:
+    if labels_per_span < 1:
+        raise ValueError(f"labels_per_span must be at least 1, got {labels_per_span}")
+    if budget is not None and budget < 0:
+        raise ValueError(f"budget must be at least 0, or None for no limit, got {budget}")
+    return FilterLimits(labels_per_span, budget)
+
+
+def candidate_mask(
+    local_scores: Tensor,
+    lengths: Tensor,
+    gold: FlatSegments | None,
+    skip: bool,
+    limits: FilterLimits = PLAIN_FILTER,
+) -> Tensor:
     """The filter as a mask (B, L, K, Y), in tensor operations: its definition, and for devices without a kernel."""
-    _, num_tokens, max_width, _ = local_scores.shape
+    num_sentences, num_tokens, max_width, num_labels = local_scores.shape
     device = local_scores.device
     start = torch.arange(num_tokens, device=device)[:, None]
     end = start + torch.arange(1, max_width + 1, device=device)  # (L, K)
-    label = local_scores.argmax(-1, keepdim=True)  # (B, L, K, 1)
-    is_kept = (label[..., 0] > 0) & (end <= lengths[:, None, None])  # (B, L, K)
-    mask = torch.zeros(local_scores.shape, dtype=torch.bool, device=device)
+    is_span = end <= lengths[:, None, None]  # (B, L, K)
+    above = local_scores - local_scores[..., :1]
+    mask = (local_scores > local_scores[..., :1]) & is_span[..., None]
+    if limits.labels_per_span < num_labels - 1:
+        mask &= _are_best(local_scores.masked_fill(~mask, -torch.inf), limits.labels_per_span)
+    if limits.budget is not None:
+        sentences = above.masked_fill(~mask, -torch.inf).view(num_sentences, -1)
+        mask &= _are_best(sentences, limits.budget).view(mask.shape)
     if gold is None:
-        return mask.scatter_(-1, label, is_kept[..., None])
+        return mask
     arrays = (covered_tokens(gold, num_tokens), dense_index(gold, local_scores.shape))
     covered, place = arrays_to_device(arrays, device)
     if not skip:
-        is_kept &= covered[:, end.clamp(max=num_tokens)] > covered[:, start]
-    mask.scatter_(-1, label, is_kept[..., None])
+        mask &= (covered[:, end.clamp(max=num_tokens)] > covered[:, start])[..., None]
     mask.view(-1).index_fill_(0, place, True)
     return mask
+
+
+def _are_best(values: Tensor, count: int) -> Tensor:
+    """Which are among the best `count` along the last axis; of equals the first."""
+    order = values.sort(dim=-1, descending=True, stable=True).indices
+    is_best = torch.arange(values.shape[-1], device=values.device) < count
+    return torch.zeros_like(values, dtype=torch.bool).scatter_(-1, order, is_best.expand_as(values))
 
 
 def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

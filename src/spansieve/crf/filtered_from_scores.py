@@ -18,7 +18,7 @@ from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_fused import FilteredFused
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, Sums
 from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.structures import check_segments, named
@@ -35,6 +35,7 @@ class DenseInputs(NamedTuple):
     given_gold: Sequence[Sequence[Segment]] | Gold | None
     gold: Gold | None
     skip: bool
+    limits: FilterLimits
 
 
 def filtered_from_scores(
@@ -44,6 +45,7 @@ def filtered_from_scores(
     lengths: Tensor | Sequence[int],
     gold: Sequence[Sequence[Segment]] | Gold | None,
     skip: bool,
+    limits: FilterLimits,
     kernel: ModuleType | None,
 ) -> FilteredSemiMarkov:
     scores = checked_scores("global_scores", global_scores, 4, look=False)
@@ -65,7 +67,7 @@ def filtered_from_scores(
     ready_gold = None if gold is None else _ready(gold, scores, lengths)
     local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
-    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip)
+    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip, limits)
     if is_fused:
         return FilteredFused(inputs, kernel)
     return FilteredByMask(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
@@ -88,7 +90,7 @@ def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Te
 
 def _by_index(inputs: DenseInputs, kernel: ModuleType) -> FilteredByIndex:
     segments = None if inputs.gold is None else inputs.gold.segments
-    mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip)
+    mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip, inputs.limits)
     candidates = Candidates(*candidates_of_mask(mask), inputs.lengths, *inputs.global_scores.shape[1:3])
     return FilteredByIndex(candidates, inputs.global_scores, inputs.transition, inputs.skip, kernel=kernel)
 
@@ -124,7 +126,7 @@ class FilteredByMask(FilteredSemiMarkov):
     """
 
     def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
-        self._inputs = inputs
+        self.inputs = inputs
         self.lengths, self.skip = inputs.lengths, inputs.skip
         Distribution.__init__(self, inputs.global_scores, inputs.transition, len(inputs.lengths), kernel)
 
@@ -135,7 +137,11 @@ class FilteredByMask(FilteredSemiMarkov):
     @cached_property
     def _is_candidate(self) -> Tensor:
         """(B, L, K, Y)."""
-        return self._kernel.dense_filter(self._inputs.local_scores, self.lengths, self._inputs.gold, self.skip)
+        local_scores, gold, limits = self.inputs.local_scores, self.inputs.gold, self.inputs.limits
+        if limits == PLAIN_FILTER:
+            return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip)
+        segments = None if gold is None else gold.segments
+        return candidate_mask(local_scores, self.lengths, segments, bool(self.skip), limits)
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]
@@ -168,8 +174,8 @@ class FilteredByMask(FilteredSemiMarkov):
 
     def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
         # The gold that the candidates were made for is a path by construction; to look would make the host wait.
-        if self._inputs.gold is not None and structures is self._inputs.given_gold:
-            return self._inputs.gold.parts
+        if self.inputs.gold is not None and structures is self.inputs.given_gold:
+            return self.inputs.gold.parts
         return super()._checked_parts(structures)
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:

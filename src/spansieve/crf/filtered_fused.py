@@ -42,9 +42,9 @@ class FilteredFused(FilteredSemiMarkov):
         self._sums_found: Sums | None = None  # arrays: a tensor would join the graph that holds this
         gold = None if inputs.gold is None else inputs.gold.segments
         if is_tracked:
-            self._kept, self._sums_found = kernel.sums_from_scores(*inputs[:4], gold, inputs.skip)
+            self._kept, self._sums_found = kernel.sums_from_scores(*inputs[:4], gold, inputs.skip, inputs.limits)
         else:
-            self._kept = kernel.segments_from_scores(*inputs[:4], gold, inputs.skip, self._has_best)
+            self._kept = kernel.segments_from_scores(*inputs[:4], gold, inputs.skip, self._has_best, inputs.limits)
 
     @property
     def dense_scores(self) -> Tensor:  # type: ignore[override]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates
+from spansieve.crf.candidates import Candidates, checked_limits
 from spansieve.crf.checks import checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.gold import FlatParts, Gold, Parts
@@ -71,14 +71,19 @@ class FilteredSemiMarkov(Distribution):
         gold: Sequence[Sequence[Segment]] | Gold | None = None,
         skip: bool = False,
         *,
+        labels_per_span: int = 1,
+        budget: int | None = None,
         kernel: ModuleType | None = None,
     ) -> FilteredSemiMarkov:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
+        `labels_per_span` and `budget` are the filter's (see `Candidates.from_local_scores`).
+
         With gold, both training rules hold (see `Candidates.for_training`). `marginals` are dense too, 0 where nothing
         is kept. On the CPU the filter and the best path are one pass; on a GPU nothing in the loss makes the host wait.
         """
-        return _maker()(local_scores, global_scores, transition, lengths, gold, skip, kernel)
+        limits = checked_limits(labels_per_span, budget)
+        return _maker()(local_scores, global_scores, transition, lengths, gold, skip, limits, kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.filtered(semiring, scores, transition, self.candidates, self.skip)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates
+from spansieve.crf.candidates import Candidates, checked_limits
 from spansieve.crf.checks import arrays_to_device, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_from_scores import dense_positions
@@ -73,21 +73,25 @@ class NestedSegments(Distribution):
         lengths: Tensor | Sequence[int],
         gold: Sequence[Sequence[Segment]] | Gold | None = None,
         *,
+        labels_per_span: int = 1,
+        budget: int | None = None,
         kernel: ModuleType | None = None,
     ) -> NestedSegments:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
         With gold, every gold segment is a candidate with its gold label. No candidate needs to be dropped, since gold
-        need not be maximal. `marginals` are dense too, 0 where nothing is kept.
+        need not be maximal. `marginals` are dense too, 0 where nothing is kept. `labels_per_span` and `budget` are the
+        filter's (see `Candidates.from_local_scores`).
         """
         scores = checked_scores("global_scores", global_scores, 4)
         if local_scores.shape != scores.shape:
             shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
             raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
+        limits = checked_limits(labels_per_span, budget)._asdict()
         if gold is None:
-            candidates = Candidates.from_local_scores(local_scores, lengths)
+            candidates = Candidates.from_local_scores(local_scores, lengths, **limits)
         else:
-            candidates = Candidates.for_training(local_scores, lengths, _listed(gold), skip=True)
+            candidates = Candidates.for_training(local_scores, lengths, _listed(gold), skip=True, **limits)
         return _NestedByIndex(candidates, scores, transition, kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:

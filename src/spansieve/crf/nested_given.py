@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
+from spansieve.crf.depth_labels import DepthLabels
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_from_scores import dense_positions
 from spansieve.crf.gold import Parts
-from spansieve.crf.kernels import RequiredDepths
 from spansieve.crf.nested import NestedSegments
 from spansieve.crf.structures import FlatSegments, named
 from spansieve.segments import Segment
@@ -26,9 +25,7 @@ from spansieve.segments import Segment
 class NestedGiven(NestedSegments):
     """Laminar sets with all of the required candidates, which no other crosses and with whose span there is no other.
 
-    A label becomes one for each depth in required segments: how deep the segment lies, and how deep what it contains.
-    A segment may then be right below another only where that one's content is as deep as it is itself, or a required
-    segment would be missing between the two; and likewise a token that is in no further segment.
+    Labels become `DepthLabels`, so that a required segment is missing nowhere.
     """
 
     def __init__(
@@ -48,13 +45,15 @@ class NestedGiven(NestedSegments):
             scores = dense_scores.flatten().index_select(0, self._index)
         assert scores is not None
         label = candidates.label if has_labels else torch.zeros_like(candidates.label)
-        depths = _Depths(candidates, is_required.cpu().numpy(), label.cpu().numpy(), len(transition))
-        self._label_of = torch.from_numpy(depths.label_of).to(scores.device)
-        self._nodes = replace(candidates, label=torch.from_numpy(depths.of_node).to(scores.device))
-        self._required = RequiredDepths(depths.token, depths.content)
+        columns = (candidates.offsets, candidates.start, candidates.end, candidates.label)
+        nodes = FlatSegments(*(column.cpu().numpy() for column in columns))
+        known = (is_required.cpu().numpy(), label.cpu().numpy())
+        labels = DepthLabels(nodes, *known, len(transition), candidates.num_tokens)
+        self._label_of = torch.from_numpy(labels.label_of).to(scores.device)
+        self._nodes = replace(candidates, label=torch.from_numpy(labels.of_node).to(scores.device))
+        self._required = labels.required
         by_depth = transition.index_select(0, self._label_of).index_select(1, self._label_of)
-        can_meet = torch.from_numpy(depths.content[:, None] == depths.place[None]).to(scores.device)
-        by_depth = by_depth.masked_fill(~can_meet, -torch.inf)
+        by_depth = by_depth.masked_fill(~torch.from_numpy(labels.can_meet).to(scores.device), -torch.inf)
         Distribution.__init__(self, scores, by_depth, candidates.num_sentences, kernel)
 
     @property
@@ -85,35 +84,3 @@ class NestedGiven(NestedSegments):
         return [
             tuple(s for s, is_one in zip(segments, is_required[low:]) if is_one) for segments, low in zip(every, bounds)
         ]
-
-
-class _Depths:
-    """Labels that know how deep in required segments they are: label · place · content."""
-
-    def __init__(self, candidates: Candidates, is_required: np.ndarray, label: np.ndarray, num_labels: int) -> None:
-        columns = (candidates.offsets, candidates.start, candidates.end, candidates.label)
-        nodes = FlatSegments(*(column.cpu().numpy() for column in columns))
-        num_sentences, sentence = candidates.num_sentences, nodes.sentence
-        change = np.zeros((num_sentences, candidates.num_tokens + 1), np.int64)
-        np.add.at(change, (sentence[is_required], nodes.start[is_required]), 1)
-        np.add.at(change, (sentence[is_required], nodes.end[is_required]), -1)
-        self.token = np.ascontiguousarray(change.cumsum(1)[:, :-1])  # (B, L): nothing crosses, so tokens may be counted
-        place = _depth_of_nodes(nodes, is_required)
-        num_places = 1 + int(place.max(initial=0))
-        grid = np.arange(num_labels * num_places * 2)
-        self.label_of, rest = np.divmod(grid, num_places * 2)
-        self.place, goes_deeper = np.divmod(rest, 2)
-        self.content = self.place + goes_deeper
-        self.of_node = (label * num_places + place) * 2 + is_required
-
-
-def _depth_of_nodes(nodes: FlatSegments, is_required: np.ndarray) -> np.ndarray:
-    """(N,): in how many required segments each candidate strictly lies."""
-    depth = np.zeros(len(nodes.start), np.int64)
-    sentence = nodes.sentence
-    for k in np.flatnonzero(is_required):
-        here = slice(nodes.offsets[sentence[k]], nodes.offsets[sentence[k] + 1])
-        start, end = nodes.start[here], nodes.end[here]
-        is_wider = end - start < nodes.end[k] - nodes.start[k]
-        depth[here] += (nodes.start[k] <= start) & (end <= nodes.end[k]) & is_wider
-    return depth

@@ -8,7 +8,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.head import HeadGold, filtering_loss
+from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import span_scorer
 
 
@@ -22,12 +22,13 @@ class FilterOnly(FilteredHead):
         )
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        return {"filtering": filtering_loss(self.scores(tokens)[0], gold.labels(), self.beta)}
+        return {"filtering": self.filtering_loss(self.scores(tokens)[0], gold)}
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
         local_scores, above_null = self.scores(tokens)
         no_transition = local_scores.new_zeros(len(self.labels), len(self.labels))
-        return FilteredSemiMarkov.from_scores(local_scores, above_null, no_transition, lengths)
+        inputs = (local_scores, above_null, no_transition, lengths)
+        return FilteredSemiMarkov.from_scores(*inputs, **self.limits._asdict())
 
     def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Local, and how far they stand above null, (B, L, K, Y) each."""

@@ -12,8 +12,9 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, Gold, NestedSegments, given
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
 from spansieve.crf.filtered_from_scores import FilteredByIndex
+from spansieve.crf.kernels import FilterLimits
 from spansieve.labels import LabelSet
-from spansieve.models.head import IGNORED, Head, HeadGold, dense_shape, labels_of_spans
+from spansieve.models.head import IGNORED, Head, HeadGold, dense_shape, filtering_loss, labels_of_spans
 from spansieve.models.partial import Ranges, known_of, spans_touching, spans_within, unknown_tokens
 from spansieve.segments import Segment
 
@@ -36,7 +37,9 @@ class FilteredHead(Head):
 
     def __init__(self, config: ModelConfig, labels: LabelSet, max_width: int) -> None:
         super().__init__(labels, max_width)
-        self.beta = config.beta
+        self.beta, self.filtering_weight = config.beta, config.filtering_weight
+        self.limits = FilterLimits(config.labels_per_span, config.budget)
+        self.is_loss_filtered = config.global_loss == "filtered"
 
     def gold(
         self,
@@ -67,16 +70,28 @@ class FilteredHead(Head):
     ) -> Tensor:
         """log P(gold), or where that is known in part, of all that agrees with it, (B,). Both training rules hold."""
         structures = gold.structures
+        local_scores, limits = self.for_loss(local_scores)
         if gold.known is None:
             inputs = (local_scores, global_scores, transition, lengths, structures)
-            return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip).log_prob(structures)
-        mask = candidate_mask(local_scores.detach(), lengths, structures.segments, skip=True)
+            graph = FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **limits._asdict())
+            return graph.log_prob(structures)
+        mask = candidate_mask(local_scores.detach(), lengths, structures.segments, skip=True, limits=limits)
         if not self.skip:  # what is clear of gold, and known to be none, would leave no path that agrees
             assert gold.is_kept is not None
             mask &= gold.is_kept[..., None]
         candidates = Candidates(*candidates_of_mask(mask), lengths, *mask.shape[1:3])
-        graph = FilteredByIndex(candidates, global_scores, transition, self.skip)
-        return given(graph, gold.known, remove=False).log_partition - graph.log_partition
+        paths = FilteredByIndex(candidates, global_scores, transition, self.skip)
+        return given(paths, gold.known, remove=False).log_partition - paths.log_partition
+
+    def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:
+        """The filter of the graph that the global loss is over: every label of every span passes an unfiltered one."""
+        if self.is_loss_filtered:
+            return local_scores, self.limits
+        null = torch.full_like(local_scores[..., :1], -torch.inf)
+        return torch.cat((null, local_scores[..., 1:].detach()), -1), FilterLimits(len(self.labels))
+
+    def filtering_loss(self, local_scores: Tensor, gold: HeadGold) -> Tensor:
+        return self.filtering_weight * filtering_loss(local_scores, gold.labels(), self.beta)
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return structure  # a path has no null segments

@@ -9,7 +9,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.head import HeadGold, filtering_loss
+from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import span_scorer
 
 
@@ -30,13 +30,14 @@ class FSemiCRF(FilteredHead):
         local_scores, global_scores = self.learned_scores(tokens)
         filtered = self.for_filter(local_scores)
         return {
-            "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
+            "filtering": self.filtering_loss(local_scores, gold),
             "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
         }
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
         local_scores, global_scores = self.scores(tokens)
-        return FilteredSemiMarkov.from_scores(local_scores, global_scores, self.transition, lengths, skip=self.skip)
+        inputs = (local_scores, global_scores, self.transition, lengths)
+        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
     def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Local, as the filter sees them, and global, (B, L, K, Y) each."""

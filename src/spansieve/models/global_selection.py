@@ -9,7 +9,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.head import HeadGold, filtering_loss
+from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import span_scorer
 
 
@@ -25,13 +25,13 @@ class GlobalSelection(FilteredHead):
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, span_scores = self.scores(tokens)
         return {
-            "filtering": filtering_loss(local_scores, gold.labels(), self.beta),
+            "filtering": self.filtering_loss(local_scores, gold),
             "segmentation": -self.log_prob(local_scores, span_scores, self._no_transition(tokens), lengths, gold),
         }
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        scores = self.scores(tokens)
-        return FilteredSemiMarkov.from_scores(*scores, self._no_transition(tokens), lengths, skip=self.skip)
+        inputs = (*self.scores(tokens), self._no_transition(tokens), lengths)
+        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
     def _no_transition(self, tokens: Tensor) -> Tensor:
         return torch.zeros(len(self.labels), len(self.labels), device=tokens.device)

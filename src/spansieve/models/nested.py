@@ -7,7 +7,7 @@ from torch import Tensor
 from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.models.filter_only import FilterOnly
 from spansieve.models.fsemicrf import FSemiCRF
-from spansieve.models.head import HeadGold, filtering_loss
+from spansieve.models.head import HeadGold
 
 
 class Nested(FSemiCRF):
@@ -20,18 +20,20 @@ class Nested(FSemiCRF):
 
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, global_scores = self.learned_scores(tokens)
-        sets = NestedSegments.from_scores(
-            self.for_filter(local_scores), global_scores, self.transition, lengths, gold.structures
-        )
+        filtered, limits = self.for_loss(self.for_filter(local_scores))
+        inputs = (filtered, global_scores, self.transition, lengths, gold.structures)
+        sets = NestedSegments.from_scores(*inputs, **limits._asdict())
         if gold.known is None:
             log_prob = sets.log_prob(gold.structures)
         else:
             log_prob = given(sets, gold.known).log_partition - sets.log_partition
-        return {"filtering": filtering_loss(local_scores, gold.labels(), self.beta), "segmentation": -log_prob}
+        return {"filtering": self.filtering_loss(local_scores, gold), "segmentation": -log_prob}
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
         local_scores, global_scores = self.scores(tokens)
-        return NestedSegments.from_scores(local_scores, global_scores, self.transition, lengths)
+        return NestedSegments.from_scores(
+            local_scores, global_scores, self.transition, lengths, **self.limits._asdict()
+        )
 
 
 class NestedFilterOnly(FilterOnly):
@@ -41,4 +43,4 @@ class NestedFilterOnly(FilterOnly):
 
     def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
         local_scores, above_null = self.scores(tokens)
-        return NestedSegments.from_scores(local_scores, above_null, None, lengths)
+        return NestedSegments.from_scores(local_scores, above_null, None, lengths, **self.limits._asdict())

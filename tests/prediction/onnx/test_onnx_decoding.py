@@ -18,6 +18,7 @@ LENGTHS = [9, 1, 14, 3]
 CASES = [
     ("fsemicrf", {}),
     ("fsemicrf", {"skip": True}),
+    ("fsemicrf", {"skip": True, "margin": 1.0, "labels_per_span": 2, "budget": 5}),
     ("fsemicrf", {"margin": 1.0}),
     ("crf", {"scheme": "BIO"}),
     ("crf", {"scheme": "BIOES"}),
@@ -26,6 +27,9 @@ CASES = [
     ("filter-only", {"skip": True}),
     ("global-selection", {}),
     ("global-selection", {"skip": True}),
+    ("nested", {}),
+    ("nested", {"margin": 1.0}),
+    ("nested-filter-only", {}),
 ]
 every_case = pytest.mark.parametrize(
     ("name", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1]

@@ -22,3 +22,13 @@ class RequiredDepths(NamedTuple):
 
     token: Any  # (B, L) NumPy: in how many required segments the token is
     content: Any  # (Y,) NumPy: in how many of them is what lies right below a container with this label
+
+
+class FilterLimits(NamedTuple):
+    """How much of what stands above null a filter keeps. The paper's keeps the best label of each span."""
+
+    labels_per_span: int = 1  # the best so many labels of a span, as far as they stand above null
+    budget: int | None = None  # candidates of a sentence: the best so many, by how far they stand above null
+
+
+PLAIN_FILTER = FilterLimits()

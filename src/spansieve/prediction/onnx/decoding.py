@@ -12,11 +12,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from spansieve.config import Head
-from spansieve.crf.kernels import cpu
+from spansieve.crf.kernels import FilterLimits, cpu
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_place
 from spansieve.models.constraints import Rules
 from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.prediction.onnx.constrained import ChainModel, FilteredModel, Model, SemiMarkovModel, decided
+from spansieve.prediction.onnx.constrained_nested import NestedModel
 from spansieve.prediction.onnx.folder import ExportError, Manifest
 from spansieve.segments import Segment
 
@@ -71,6 +72,7 @@ class FilteredDecoder:
         self._transition, self._threads = setting.arrays["transition"], setting.threads
         model = setting.manifest.model
         self._skip = model.skip and model.head != "filter-only"
+        self._limits = FilterLimits(model.labels_per_span, model.budget)
         self._shape, self._with_filter = setting.shape, setting.with_filter
 
     def __call__(
@@ -78,7 +80,7 @@ class FilteredDecoder:
     ) -> Decoded:
         local_scores, global_scores = _checked(scores, 2, self._shape)
         model, options = (self._transition, lengths), (self._skip, True, self._threads)
-        kept = cpu.segments_from_scores(local_scores, global_scores, *model, None, *options)
+        kept = cpu.segments_from_scores(local_scores, global_scores, *model, None, *options, self._limits)
         if rules is not None:
             weight = partial(_by_filter, local_scores) if self._with_filter else None
             nodes, skip = FlatSegments(*kept.graph), np.full(len(kept.score), self._skip)
@@ -92,6 +94,30 @@ class FilteredDecoder:
         if self._with_filter:
             shares = shares.astype(np.float64) * _by_filter(local_scores, kept.index[chosen])
         return Decoded(segments, _by_sentence(shares, bounds))
+
+
+class NestedDecoder:
+    """The best laminar set of the candidates of each sentence, a container before what it contains."""
+
+    def __init__(self, setting: Setting) -> None:
+        model = setting.manifest.model
+        self._transition = None if model.head == "nested-filter-only" else setting.arrays["transition"]
+        self._limits, self._threads = FilterLimits(model.labels_per_span, model.budget), setting.threads
+        self._shape, self._with_filter = setting.shape, setting.with_filter
+
+    def __call__(
+        self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
+    ) -> Decoded:
+        local_scores, global_scores = _checked(scores, 2, self._shape)
+        _check_numbers(global_scores)
+        kept = cpu.filter_spans(local_scores, lengths, threads=self._threads, limits=self._limits)
+        nodes, weight = FlatSegments(*kept.graph), partial(_by_filter, local_scores) if self._with_filter else None
+        is_required = np.zeros(len(nodes.start), bool)
+        model = NestedModel(nodes, is_required, global_scores, self._transition, lengths, weight, self._threads)
+        if rules is not None:
+            return _under(rules, model, with_probabilities)
+        segments = model.best()
+        return Decoded(segments, model.shares(segments) if with_probabilities else None)
 
 
 class SemiMarkovDecoder:
@@ -156,7 +182,10 @@ DECODERS: dict[Head, Callable[[Setting], Decoder]] = {
     "semicrf-unit-null": SemiMarkovDecoder,
     "filter-only": FilteredDecoder,
     "global-selection": FilteredDecoder,
+    "nested": NestedDecoder,
+    "nested-filter-only": NestedDecoder,
 }
+NESTED: set[Head] = {"nested", "nested-filter-only"}  # entities may lie within others
 
 
 def _under(rules: Sequence[Rules], model: Model, with_probabilities: bool) -> Decoded:

@@ -1,8 +1,9 @@
 """The filter compiled for the CPU, alone or fused with the best path. NumPy in, NumPy out.
 
 `local_scores[b, i, w, y]` is the local score of the segment that starts at token i, has width w + 1 and label y. A span
-is kept, with its best label, when that label is not null; null wins a tie. O(L·K·Y), the one part that looks at every
-span: all else is proportional to what is kept.
+is kept, with its best label, when that label is not null; null wins a tie. With `limits` it is kept with several of its
+labels, those that stand above null, and of a sentence's candidates the best ones are. O(L·K·Y), the one part that looks
+at every span: all else is proportional to what stands above null.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spansieve.crf.kernels import PLAIN_FILTER
+from spansieve.crf.kernels.cpu.budget import NO_BUDGET, overlapping, rank_of_label, within_budget
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.filtered import most_in_a_sentence, sweep
 from spansieve.crf.kernels.cpu.nodes import Nodes, new_room
@@ -58,29 +61,39 @@ class Kept(NamedTuple):
         return self.nodes[4]
 
 
-def filter_spans(local_scores, lengths, gold=None, keep_all=False, threads=1) -> Kept:
+def filter_spans(local_scores, lengths, gold=None, keep_all=False, threads=1, limits=PLAIN_FILTER) -> Kept:
     """The candidates. With gold (offsets, start, end, label), both training rules: what overlaps no gold segment is
     dropped (unless `keep_all`), and every gold segment is a candidate with its gold label."""
     no_scores, no_transition = np.empty((0, 0, 0, 0), local_scores.dtype), np.zeros((1, 1), local_scores.dtype)
-    return segments_from_scores(local_scores, no_scores, no_transition, lengths, gold, keep_all, False, threads)
+    options = (gold, keep_all, False, threads, limits)
+    return segments_from_scores(local_scores, no_scores, no_transition, lengths, *options)
 
 
 def segments_from_scores(
-    local_scores, global_scores, transition, lengths, gold=None, skip=False, find_best=True, threads=1
+    local_scores,
+    global_scores,
+    transition,
+    lengths,
+    gold=None,
+    skip=False,
+    find_best=True,
+    threads=1,
+    limits=PLAIN_FILTER,
 ) -> Kept:
     """Filter and best path in one pass over each sentence: dense scores in, segments out."""
-    arguments = (local_scores, global_scores, transition, lengths, gold, skip, find_best)
+    arguments = (local_scores, global_scores, transition, lengths, gold, skip, find_best, limits)
     parts = over_sentences(filter_with_room, len(local_scores), threads, local_scores.size, _filter, *arguments)
     return Kept._make(parts[0] if len(parts) == 1 else joined(parts))
 
 
-def filter_with_room(first, last, run, local_scores, global_scores, transition, lengths, gold, skip, find_best):
+def filter_with_room(first, last, run, local_scores, global_scores, transition, lengths, gold, skip, find_best, limits):
     """The run with room for the usual number of candidates, and where that is not enough, for every span."""
     offsets, segments = NO_GOLD if gold is None else (gold[0], np.stack(gold[1:]))
     arguments = (local_scores, global_scores, transition, lengths, offsets, segments)
-    options = (gold is not None, skip, find_best)
+    budget = NO_BUDGET if limits.budget is None else limits.budget
+    options = (gold is not None, skip, find_best, limits.labels_per_span, budget)
     _, num_tokens, max_width, _ = local_scores.shape
-    for each in (USUAL, num_tokens * max_width):
+    for each in (USUAL, num_tokens * max_width * limits.labels_per_span):
         found = run(first, last, each * (last - first) + segments.shape[1], *arguments, options)
         if found[0] != FULL:
             break
@@ -116,6 +129,7 @@ class _Room(NamedTuple):
     covered: np.ndarray  # (L + 1,)
     tally: np.ndarray
     no_block: np.ndarray  # (N,): -1 for each candidate, with `skip`
+    above: np.ndarray  # (2, N): how far labels stand above null, with a budget
 
 
 @allocating
@@ -134,7 +148,7 @@ def filter_and_trace(first, last, capacity, local_scores, global_scores, transit
     num_sentences, num_tokens, max_width, num_labels = local_scores.shape
     shape = (num_tokens, max_width, num_labels)
     num_spans = num_tokens * max_width
-    most = num_spans + (most_in_a_sentence(offsets, first, last) if options[0] else 0)
+    most = num_spans * options[3] + (most_in_a_sentence(offsets, first, last) if options[0] else 0)
     room = _Room(
         np.empty(num_spans, np.int64),
         np.empty((3, most), np.int64),
@@ -142,6 +156,7 @@ def filter_and_trace(first, last, capacity, local_scores, global_scores, transit
         np.empty(num_tokens + 1, np.int64),
         np.empty(max(num_tokens, num_labels) + 2, np.int64),
         np.full(most if options[1] and options[2] else 0, -1),
+        np.empty((2, most if options[4] < most else 0), local_scores.dtype),
     )
     path_room = new_room(num_tokens, most if options[2] else 0, num_labels, local_scores)
     out = Kept(
@@ -159,14 +174,15 @@ def filter_and_trace(first, last, capacity, local_scores, global_scores, transit
 @compiled
 def _filter_sentences(first, last, shape, model, offsets, gold, options, room, path_room, out):
     local_scores, global_scores, transition, lengths = model
-    has_gold, skip, find_best = options
+    has_gold, skip, find_best, labels_per_span, budget = options
     why = _what_is_wrong(first, last, shape[0], transition, lengths)
     if why < 0:
         return why
     total = 0
     chosen = 0
     for b in range(first, last):
-        n = _keep(b, shape, local_scores[b], lengths[b], offsets, gold, has_gold, skip, room)
+        limits = (labels_per_span, budget)
+        n = _keep(b, shape, local_scores[b], lengths[b], offsets, gold, has_gold, skip, limits, room)
         if n < 0:
             return NOT_A_NUMBER
         if total + n > out.score.size:
@@ -220,18 +236,22 @@ def _copy_path(origin, c, base, path, count):
 
 
 @compiled
-def _keep(b, shape, row, length, offsets, gold, has_gold, skip, room):
+def _keep(b, shape, row, length, offsets, gold, has_gold, skip, limits, room):
     """The candidates of one sentence, in order, into `room.sorted`; how many, or NOT_A_NUMBER."""
     _, max_width, num_labels = shape
+    labels_per_span, budget = limits
     found = _scan(row, length, max_width, num_labels, room.hits)
+    n = _label_hits(row, room.hits, found, shape, labels_per_span, room.spans)
+    if n < 0:
+        return n
+    if n > budget:
+        n = within_budget(row, shape, room.spans, n, budget, room.above[0], room.above[1])
     if not has_gold:
-        n = _label_hits(row, room.hits, found, shape, room.covered, False, room.spans)
         _sort_by(room.spans, 1, n, length + 1, room.tally, room.sorted)
         return n
     _cover(gold, offsets[b], offsets[b + 1], length, room.covered)
-    n = _label_hits(row, room.hits, found, shape, room.covered, not skip, room.spans)
-    if n < 0:
-        return n
+    if not skip:
+        n = overlapping(room.spans, n, room.covered)
     for g in range(offsets[b], offsets[b + 1]):
         room.spans[0, n], room.spans[1, n], room.spans[2, n] = gold[0, g], gold[1, g], gold[2, g]
         n += 1
@@ -279,8 +299,8 @@ def _scan(row, length, max_width, num_labels, hits):
 
 
 @compiled
-def _label_hits(row, hits, found, shape, covered, must_overlap, spans):
-    """The hits as (start, end, label), in order of start; NOT_A_NUMBER if one is none."""
+def _label_hits(row, hits, found, shape, labels_per_span, spans):
+    """The hits as (start, end, label), in order; NOT_A_NUMBER if one is none."""
     _, max_width, num_labels = shape
     n = 0
     start = 0
@@ -295,10 +315,14 @@ def _label_hits(row, hits, found, shape, covered, must_overlap, spans):
                 return NOT_A_NUMBER
             if row[at + y] > row[at + best]:
                 best = y
-        if must_overlap and covered[end] == covered[start]:
+        if labels_per_span == 1:
+            spans[0, n], spans[1, n], spans[2, n] = start, end, best
+            n += 1
             continue
-        spans[0, n], spans[1, n], spans[2, n] = start, end, best
-        n += 1
+        for y in range(1, num_labels):
+            if row[at + y] > row[at] and rank_of_label(row, at, y, num_labels) < labels_per_span:
+                spans[0, n], spans[1, n], spans[2, n] = start, end, y
+                n += 1
     return n
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels import PLAIN_FILTER, Sums
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.filter import Kept, filter_and_trace, filter_with_room, joined
 from spansieve.crf.kernels.cpu.filtered import sum_sentences
 
 
 def sums_from_scores(
-    local_scores, global_scores, transition, lengths, gold=None, skip=False, threads=1
+    local_scores, global_scores, transition, lengths, gold=None, skip=False, threads=1, limits=PLAIN_FILTER
 ) -> tuple[Kept, Sums]:
     """What the filter keeps, and log Z with the marginals of what is kept, (N,): dense scores in, one call."""
-    arguments = (local_scores, global_scores, transition, lengths, gold, skip, False)
+    arguments = (local_scores, global_scores, transition, lengths, gold, skip, False, limits)
     parts = over_sentences(filter_with_room, len(local_scores), threads, local_scores.size, _filter_and_sum, *arguments)
     if len(parts) == 1:
         return Kept._make(parts[0][:5]), Sums._make(parts[0][5:])

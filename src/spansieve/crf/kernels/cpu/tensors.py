@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.kernels import RequiredDepths, Sums, cpu
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, RequiredDepths, Sums, cpu
 from spansieve.crf.kernels.cpu.filter import Kept
 from spansieve.crf.structures import FlatSegments
 
@@ -73,23 +73,31 @@ def weighted_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, s
 
 
 def filter_spans(
-    local_scores: Tensor, lengths: Tensor, gold: FlatSegments | None, keep_all: bool
+    local_scores: Tensor,
+    lengths: Tensor,
+    gold: FlatSegments | None,
+    keep_all: bool,
+    limits: FilterLimits = PLAIN_FILTER,
 ) -> tuple[Tensor, ...]:
     """Offsets, start, end and label of the candidates."""
     arrays = _arrays(local_scores, lengths)
-    return _tensors(cpu.filter_spans(*arrays, gold=gold, keep_all=keep_all, threads=_threads()).graph)
+    return _tensors(cpu.filter_spans(*arrays, gold, keep_all, _threads(), limits).graph)
 
 
-def segments_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool) -> Kept:
+def segments_from_scores(
+    local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool, limits=PLAIN_FILTER
+) -> Kept:
     """The candidates with their global scores and, if asked for, which of them the best path takes and its score."""
     arrays = _array(local_scores), _array(global_scores), _array(transition), _array(lengths)
-    return cpu.segments_from_scores(*arrays, gold, skip, find_best, torch.get_num_threads())
+    return cpu.segments_from_scores(*arrays, gold, skip, find_best, torch.get_num_threads(), limits)
 
 
-def sums_from_scores(local_scores, global_scores, transition, lengths, gold, skip: bool) -> tuple[Kept, Sums]:
+def sums_from_scores(
+    local_scores, global_scores, transition, lengths, gold, skip: bool, limits=PLAIN_FILTER
+) -> tuple[Kept, Sums]:
     """The candidates with their global scores, and the sums over the paths through them, all of it arrays."""
     arrays = _arrays(local_scores, global_scores, transition, lengths)
-    return cpu.sums_from_scores(*arrays, gold=gold, skip=skip, threads=_threads())
+    return cpu.sums_from_scores(*arrays, gold, skip, _threads(), limits)
 
 
 def kept_sums(kept: Kept, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool) -> Sums:
