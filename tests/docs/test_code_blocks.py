@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import re
 import shlex
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
+import spansieve
 from spansieve.cli import app
 from spansieve.data.formats import FORMATS
 from tests.docs.pages import BLOCKS, PAGES, ROOT, Block, blocks_of, name_of
+from tests.serving.running import running
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,7 +42,7 @@ ELSEWHERE = {
 }
 # Trains for minutes, and is for looking at: what it says is held against the command line.
 LOOKED_AT = {"reproduce.md"}
-MOST_NOT_RUN = 12
+MOST_NOT_RUN = 10
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
 SHOWN = {"json", "xml", "text", "toml"}
@@ -54,6 +58,7 @@ class Reader:
     def __init__(self, terminal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.terminal, self.folder, self.monkeypatch = terminal, folder, monkeypatch
         self.names: dict = {"__name__": "__page__"}
+        self.answer: Any = None  # of the service, to the last request
 
     def does(self, block: Block) -> None:
         if block.title:
@@ -63,6 +68,9 @@ class Reader:
         elif block.language == "bash":
             for command in block.commands:
                 self.types(command, block)
+        elif block.language == "json" and self.answer is not None:
+            assert shape(json.loads(block.code)) == shape(self.answer), str(block)
+            self.answer = None
 
     def writes(self, block: Block) -> None:
         assert block.title
@@ -93,8 +101,24 @@ class Reader:
             assert answer.code == 0, (str(block), command, answer)
             if target:
                 (self.folder / target).write_text(answer.out, encoding="utf-8")
-        else:
-            check_words(words, block)
+        elif words[0] == "curl":
+            self.asks(words)
+
+    def asks(self, words: list[str]) -> None:
+        """A service of the demo's model, whatever the port."""
+        (path,) = [word.partition("/")[2] for word in words if word.startswith("localhost:8000/")]
+        (header,) = [word.split(": ") for before, word in pairwise(words) if before == "-H"]
+        with running(spansieve.load("runs/demo/model")) as served:
+            told = served.client.post(f"/{path}", content=words[words.index("-d") + 1], headers=[tuple(header)])
+        assert told.status_code == 200, told.text
+        self.answer = told.json()
+
+
+def shape(value: Any) -> Any:
+    """The names in a JSON value, of a list those of its first entry."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in value.items()}
+    return [shape(value[0])] if isinstance(value, list) and value else type(value) is list
 
 
 @pytest.fixture
@@ -134,8 +158,16 @@ def test_what_is_run_elsewhere_is():
 # ---- Held against the command line -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "bash"], ids=str)
+def test_commands_that_are_not_ours(block):
+    """As far as they can be told."""
+    for command in block.commands:
+        words = shlex.split(command)
+        if words[0] not in ("spansieve", "curl"):
+            check_words(words, block)
+
+
 def check_words(words: list[str], block: Block) -> None:
-    """Commands that are not ours, as far as they can be told."""
     first, *rest = words
     if first == "pip":
         for extra in re.findall(r"spansieve\[([\w,]+)\]", " ".join(rest)):
@@ -147,7 +179,7 @@ def check_words(words: list[str], block: Block) -> None:
     elif first == "accelerate":
         check_options(words[words.index("spansieve") + 1 :])
     else:
-        assert first in ("cat", "curl", "source"), (str(block), words)
+        assert first in ("cat", "source"), (str(block), words)
 
 
 def check_options(words: list[str]) -> None:
