@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PEERS := $(VENV)/ready-peers
+DOCS := $(VENV)/ready-docs
+OLDEST := $(VENV)-oldest/ready
+TORCH ?= $(shell sed -n 's/^torch==//p' constraints-oldest.txt)
 
-.PHONY: demo test test-all test-browser lint benchmark clean
+.PHONY: demo test test-all test-browser test-dist test-oldest lint docs dist benchmark clean
 
 demo: $(READY)
 	$(BIN)/spansieve demo
@@ -20,10 +23,28 @@ test-all: $(READY) lint
 test-browser: $(READY)
 	$(BIN)/python -m pytest -m browser tests/serving/browser
 
+# What is built is installed in an empty environment, where the whole demo runs: some minutes.
+test-dist: $(READY)
+	$(BIN)/python -m pytest tests/packaging
+
+# The suite on the oldest versions that pyproject.toml admits, in an environment of its own. `make test-oldest
+# TORCH=2.13.0` takes that torch, where the oldest cannot be had.
+test-oldest: $(OLDEST)
+	$(VENV)-oldest/bin/python -m pytest -n 2 -m "not slow and not browser"
+
 lint: $(READY)
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
 	$(BIN)/mypy
+
+# A wheel and an sdist, in dist/.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+# The pages, in build/site. A link, an anchor or a name in the reference that leads nowhere is an error.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 benchmark: $(PEERS)
 	$(BIN)/spansieve benchmark core
@@ -34,10 +55,22 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
 $(PEERS): $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[peers]"
 	touch $@
 
+$(OLDEST): pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade pip
+	grep -v "^torch==" constraints-oldest.txt > $(VENV)-oldest/constraints.txt
+	echo "torch==$(TORCH)" >> $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/constraints.txt --editable ".[dev]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

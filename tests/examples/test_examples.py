@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spansieve.models.storage import save_model
+from tests.prediction.trained import trained
 from tests.single_thread import one_thread as one_thread
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -47,3 +49,38 @@ def test_active_learning(run):
     out = run("active_learning.py", "--rounds", 2, "--step", 30, "--pool", 200, "--epochs", 2)
     assert re.findall(r"round (\d): (\d+) sentences", out) == [("1", "30"), ("2", "60")]
     assert len(figures(out)) == 2
+
+
+def test_train_and_predict(run, tmp_path):
+    out = run("train_and_predict.py", "--output", tmp_path / "run", "--sentences", 200)
+    assert figures(out)[0] > 20
+    found = re.findall(r"^ *(\d+) +(\d+) \w+ +(.+) \([01]\.\d\d\)$", out, flags=re.MULTILINE)
+    text = "Ada Lovelace met Charles Babbage in London."
+    assert found
+    assert all(text[int(start) : int(end)] == name for start, end, name in found)
+    assert (tmp_path / "run" / "model").is_dir()
+
+
+def test_a_crf_on_your_network(run):
+    out = run("crf_on_your_network.py", "--epochs", 2)
+    assert figures(out)[0] > 30
+    assert re.search(r"^entropy \d+\.\d+$", out, flags=re.MULTILINE)
+
+
+def test_resolve_overlaps(run):
+    out = run("resolve_overlaps.py")
+    greedy, exact = map(float, re.findall(r": ([\d.]+) above", out))
+    assert exact > greedy
+    assert out.index("United Nations Development Programme") > out.index("exact")
+    assert re.search(r"[\d,]+ of 1,000,000 spans kept", out)
+
+
+def test_a_spacy_pipeline(run, tmp_path):
+    save_model(trained().tagger, tmp_path / "model")
+    text = "we went to Paris yesterday. Ada Lovelace lives in room 4021."
+    out = run("spacy_pipeline.py", "--model", tmp_path / "model", "--text", text, "--output", tmp_path / "pipeline")
+    (entities,), (again,) = (
+        re.findall(rf"^{name}: (.+)$", out, flags=re.MULTILINE) for name in ("entities", "stored and loaded")
+    )
+    assert entities == again == "[('Paris', 'LOC'), ('Ada Lovelace', 'PER'), ('room 4021', 'ROOM')]"
+    assert re.search(r"^Paris is a LOC with probability [01]\.\d\d$", out, flags=re.MULTILINE)
