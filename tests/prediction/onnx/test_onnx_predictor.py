@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spansieve.config import Head
 from spansieve.evaluation.scores import evaluate
+from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found, readable_sentences
 from spansieve.prediction import exporting, onnx
 from spansieve.prediction.exporting import _quantise, export_model
@@ -152,14 +155,18 @@ print(json.dumps(found))
 """
 
 
-@BOTH
-def test_no_torch_is_imported(kind, request):
-    model, folder = request.getfixturevalue(kind)
+def found_alone(folder: Path) -> list[list]:
+    """The entities of the text, in a process that cannot import torch."""
     command = [sys.executable, "-c", ALONE, str(folder), TEXT]
     run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=os.environ, check=False)
     assert run.returncode == 0, run.stderr
-    expected = model.predict(TEXT)
-    assert [entity[:4] for entity in json.loads(run.stdout)] == [list(entity[:4]) for entity in expected]
+    return json.loads(run.stdout)
+
+
+@BOTH
+def test_no_torch_is_imported(kind, request):
+    model, folder = request.getfixturevalue(kind)
+    assert [entity[:4] for entity in found_alone(folder)] == [list(entity[:4]) for entity in model.predict(TEXT)]
 
 
 # ---- In 8 bits -------------------------------------------------------------------------------------------------------
@@ -189,11 +196,13 @@ CASES = [
     ("semicrf-unit-null", {"features": "endpoints"}),
     ("filter-only", {"features": "endpoints-content", "skip": True}),
     ("global-selection", {"features": "endpoints"}),
+    ("nested", {"features": "max"}),
+    ("nested-filter-only", {"features": "endpoints"}),
 ]
 
 
 def test_every_head_is_here():
-    assert {head for head, _ in CASES} == set(DECODERS)
+    assert {head for head, _ in CASES} == set(DECODERS) == set(get_args(Head))
 
 
 @pytest.mark.slow
@@ -224,12 +233,28 @@ def test_every_head_on_hugging_face_encoders(head, settings, make, tmp_path):
         check_same(Predictor(tagger), onnx.load(tmp_path / "export"), drawn_sentences(seed))
 
 
-def test_a_model_without_a_decoder_is_not_exported(tmp_path):
-    tagger = drawn_tagger("fsemicrf")
-    tagger.config = replace(tagger.config, head="nested")
-    with pytest.raises(onnx.ExportError, match=r"head must be one of fsemicrf, crf.*got 'nested'"):
-        export_model(tagger, tmp_path / "export")
+def test_a_model_without_a_decoder_is_not_exported(tmp_path, monkeypatch):
+    monkeypatch.delitem(DECODERS, "semicrf")
+    with pytest.raises(onnx.ExportError, match=r"head must be one of fsemicrf, crf.*got 'semicrf'"):
+        export_model(drawn_tagger("semicrf"), tmp_path / "export")
     assert not list(tmp_path.iterdir())
+
+
+def test_nested_entities(tmp_path):
+    """What lies within another has its depth, and may be required there."""
+    model = Predictor(drawn_tagger("nested", features="max"))
+    export_model(model.tagger, tmp_path / "export")
+    exported = onnx.load(tmp_path / "export")
+    check_same(model, exported, drawn_sentences(1))
+    expected = [(*entity[:4], entity.depth) for entity in model.predict(TEXT)]
+    assert [(*entity[:4], entity.depth) for entity in exported.predict(TEXT)] == expected
+    assert [(*entity[:4], entity[5]) for entity in found_alone(tmp_path / "export")] == expected
+    assert max(depth for *_, depth in expected) > 0
+    known = [Constraints([(1, 4, "LOC"), (1, 3, "ORG"), (2, 3, "PER"), (6, 7, "LOC")], [(5, 7)])]
+    sentence = [["Paris", "the", "UN", "of", "London", "abc", "McGill"]]
+    found = exported.predict_tokens(sentence, True, known)
+    assert set(found[0].segments) >= set(known[0].required)
+    assert same(found, model.predict_tokens(sentence, True, known))
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from spansieve.models.found import (
     check_probability,
     readable_sentences,
 )
-from spansieve.prediction.onnx.decoding import Decoder, Setting, decoder_of
+from spansieve.prediction.onnx.decoding import NESTED, Decoder, Setting, decoder_of
 from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
 from spansieve.prediction.onnx.graphs import Graph
 from spansieve.prediction.onnx.reading import Reader, reader_of
@@ -99,8 +99,8 @@ class OnnxPredictor(TextPredictor):
     @property
     def _taker(self) -> Taker:
         manifest = self.manifest
-        widest, is_chain = manifest.max_width, manifest.model.head == "crf"
-        return Taker(manifest.labels, lambda s: is_chain or s.width <= widest, widest, takes_nested=False)
+        head, widest = manifest.model.head, manifest.max_width
+        return Taker(manifest.labels, lambda s: head == "crf" or s.width <= widest, widest, head in NESTED)
 
     def _predict(
         self, sentences: Sequence[Sequence[str]], with_probabilities: bool, rules: Sequence[Rules]
