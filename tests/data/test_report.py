@@ -29,7 +29,6 @@ def test_what_is_counted():
     assert (split.overlapping_pairs, split.nested_pairs, split.lost_when_flat) == (2, 1, 2)
     assert split.repeated_sentences == 1
     assert split.lost_to_max_width == {}
-    assert [split.width_covering(share) for share in (0.25, 0.5, 1)] == [1, 2, 3]
 
 
 def test_splits_are_held_against_each_other():
@@ -44,7 +43,6 @@ def test_splits_are_held_against_each_other():
 def test_nothing_at_all():
     report = report_of({"empty": []})
     assert report.splits["empty"].sentences == 0
-    assert report.splits["empty"].width_covering(1.0) == 0
     assert report_of({}).splits == {}
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spansieve.data.tokenizing import Token, sentence_spans, sentences_of_text, tokens_of_text
+from spansieve.data.tokenizing import Token, sentence_spans, tokens_of_text
 
 BLANKS = [" ", "  ", "\n", "\n\n", "\r\n", "\t", "\u00a0", "\u200f"]
 MARKS = [".", "...", "!", "?", "。", "؟", "،", "“", "”", "(", ")", "-", "\u0301"]
@@ -34,6 +34,11 @@ TEXTS = st.one_of(st.text(), st.lists(PIECES).map("".join))
 
 def words(text):
     return [token.text for token in tokens_of_text(text)]
+
+
+def sentences_of_text(text, keep=()):
+    tokens = tokens_of_text(text, [border for span in keep for border in span])
+    return [tokens[start:end] for start, end in sentence_spans(text, tokens, keep)]
 
 
 def sentences(text, keep=()):

@@ -48,7 +48,7 @@ def _parsed(tag: str) -> tuple[str, str]:
 
 
 def _may_follow(previous: tuple[str, str], following: tuple[str, str], must_close: bool) -> bool:
-    is_inside = previous[0] in "BI" and previous[0] != "O"  # the entity of `previous` may go on
+    is_inside = previous[0] in ("B", "I")  # the entity of `previous` may go on
     if following[0] in GOES_ON:
         return is_inside and previous[1] == following[1]
     return not (must_close and is_inside)

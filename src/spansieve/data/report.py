@@ -35,15 +35,6 @@ class SplitReport:
     lost_to_max_width: dict[str, int] = field(default_factory=dict)  # by label, where a max_width was given
     notes: dict[str, int] = field(default_factory=dict)  # what its reader noted
 
-    def width_covering(self, share: float) -> int:
-        """The least width that this share of the entities does not exceed."""
-        seen = 0
-        for width in sorted(self.widths):
-            seen += self.widths[width]
-            if seen >= share * self.entities:
-                return width
-        return 0
-
 
 @dataclass(frozen=True)
 class SharedSentences:

@@ -154,18 +154,6 @@ def split_at(tokens: Sequence[Token], borders: Iterable[int]) -> list[Token]:
     return result
 
 
-def sentences_of_text(text: str, keep: Iterable[tuple[int, int]] = ()) -> list[list[Token]]:
-    """The sentences of a text, as tokens. No sentence ends inside one of the character spans in `keep`, and tokens are
-    cut at their borders; otherwise a blank line always ends one.
-
-    >>> [[token.text for token in sentence] for sentence in sentences_of_text("Dr. No left. Did he? Yes.")]
-    [['Dr.', 'No', 'left', '.'], ['Did', 'he', '?'], ['Yes', '.']]
-    """
-    keep = list(keep)
-    tokens = tokens_of_text(text, (border for span in keep for border in span))
-    return [tokens[start:end] for start, end in sentence_spans(text, tokens, keep)]
-
-
 def sentence_spans(
     text: str,
     tokens: Sequence[Token],

@@ -8,7 +8,6 @@ are a set: one that is predicted twice is predicted once. They may overlap.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -130,9 +129,6 @@ class Scores:
             {bucket: _counts(counts) for bucket, counts in values["by_length"].items()},
             values["sentences"],
         )
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
 
 def evaluate(gold: Sequence[Segments], predicted: Sequence[Segments], lengths: Sequence[int] | None = None) -> Scores:

@@ -36,16 +36,6 @@ class Difference:
     a: tuple[NamedSegment, ...]
     b: tuple[NamedSegment, ...]
 
-    @property
-    def errors_a(self) -> int:
-        """Segments of a that gold lacks, and of gold that a lacks."""
-        return len(set(self.gold) ^ set(self.a))
-
-    @property
-    def errors_b(self) -> int:
-        """Segments of b that gold lacks, and of gold that b lacks."""
-        return len(set(self.gold) ^ set(self.b))
-
 
 @dataclass(frozen=True)
 class Comparison:

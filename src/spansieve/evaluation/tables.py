@@ -1,4 +1,4 @@
-"""Scores as plain rows, one dictionary per line of a table; whoever prints them decides how."""
+"""A comparison as plain rows, one dictionary per line of a table; whoever prints them decides how."""
 
 from __future__ import annotations
 
@@ -8,25 +8,6 @@ from spansieve.evaluation.scores import Counts, Scores
 from spansieve.evaluation.significance import Comparison
 
 Row = dict[str, Any]
-
-
-def score_rows(scores: Scores) -> list[Row]:
-    """One row per label, then micro and macro; precision, recall and F1 are fractions."""
-    macro = {"precision": scores.macro_precision, "recall": scores.macro_recall, "f1": scores.macro_f1}
-    totals = {"true_positives": scores.micro.true_positives, "gold": scores.micro.gold}
-    return [
-        *(_row("label", label, counts) for label, counts in scores.by_label.items()),
-        _row("label", "micro", scores.micro),
-        {"label": "macro", **macro, **totals, "predicted": scores.micro.predicted},
-    ]
-
-
-def width_rows(scores: Scores) -> list[Row]:
-    return [_row("width", width, counts) for width, counts in scores.by_width.items()]
-
-
-def length_rows(scores: Scores) -> list[Row]:
-    return [_row("length", bucket, counts) for bucket, counts in scores.by_length.items()]
 
 
 def comparison_rows(comparison: Comparison) -> list[Row]:
@@ -40,7 +21,3 @@ def comparison_rows(comparison: Comparison) -> list[Row]:
 
 def _f1(scores: Scores, label: str) -> float:
     return scores.by_label.get(label, Counts()).f1
-
-
-def _row(name: str, value: object, counts: Counts) -> Row:
-    return {name: value, **counts.to_dict()}

@@ -6,8 +6,7 @@ model, which has to win by doing less work. The filter is always part of the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from spansieve.experiments.measuring import (
     Contender,
     Timing,
     markdown_table,
+    one_thread,
     provenance,
     timed_side_by_side,
     write_csv,
@@ -270,13 +270,3 @@ def _readable(microseconds: float) -> str:
         if microseconds >= size:
             return f"{microseconds / size:.3g} {unit}"
     return f"{microseconds:.3g} µs"
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -6,7 +6,8 @@ import csv
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -105,3 +106,13 @@ def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
     columns = list(rows[0])
     lines = [columns, ["---"] * len(columns), *([str(row[c]) for c in columns] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.data.example import Example
 from spansieve.experiments.growth import slopes
-from spansieve.experiments.measuring import Contender, timed_side_by_side
-from spansieve.experiments.reproduce.decoding import Scored, one_thread
+from spansieve.experiments.measuring import Contender, one_thread, timed_side_by_side
+from spansieve.experiments.reproduce.decoding import Scored
 from spansieve.experiments.reproduce.pages import COLOURS, OURS_COLOUR, QUIET_COLOUR, Row, Table, tidy, write_page
 from spansieve.experiments.reproduce.plan import NAMES, Plan
 from spansieve.models.predicting import predict_segments

@@ -7,8 +7,7 @@ scores, the filter where there is one, the best path, and its segments as Python
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,13 +72,3 @@ def over(runs: Sequence[Callable[[], object]]) -> Callable[[], None]:
             one()
 
     return run
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

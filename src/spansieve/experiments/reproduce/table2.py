@@ -10,9 +10,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from spansieve.data.example import Example
-from spansieve.experiments.measuring import Contender, timed_side_by_side
+from spansieve.experiments.measuring import Contender, one_thread, timed_side_by_side
 from spansieve.experiments.reproduce.baselines import baseline
-from spansieve.experiments.reproduce.decoding import Scored, batches_of, one_thread, over
+from spansieve.experiments.reproduce.decoding import Scored, batches_of, over
 from spansieve.experiments.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Table, tidy, write_page
 from spansieve.experiments.reproduce.paper import TABLE2
 from spansieve.experiments.reproduce.plan import NAMES, Plan
