@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import typer
@@ -41,15 +42,17 @@ def predict_bulk(
     begin, rows = time.monotonic(), 0
     shown = ("blocks", "{task.fields[rate]}")
     bars = (BarColumn(), MofNCompleteColumn(), TextColumn(shown[0]), TimeRemainingColumn(), TextColumn(shown[1]))
-    with Progress(*bars, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=None, rate="")
+    progress = Progress(*bars, console=console, transient=True)
+    task = progress.add_task("", total=None, rate="")
 
-        def watch(outcome: Outcome, finished: int, total: int) -> None:
-            nonlocal rows
-            rows += outcome.rows
-            rate = f"{rows / (time.monotonic() - begin):,.0f} rows/s"
-            progress.update(task, completed=finished, total=total, rate=rate)
+    def watch(outcome: Outcome, finished: int, total: int) -> None:
+        nonlocal rows
+        rows += outcome.rows
+        rate = f"{rows / (time.monotonic() - begin):,.0f} rows/s"
+        progress.update(task, completed=finished, total=total, rate=rate)
 
+    # Only where somebody looks: before version 14.3 of rich even a disabled bar ends with an empty line.
+    with progress if console.is_terminal else nullcontext():
         summary = run_bulk(job, cast(Any, cluster.engine), cluster.address, cluster.replicas, watch)
     console.print(escape(told(summary, output)), highlight=False, soft_wrap=True)
 

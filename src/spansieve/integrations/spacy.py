@@ -6,7 +6,7 @@ there before stays and keeps out what overlaps it; with `overwrite_ents` it give
 nested entities it has the outermost.
 """
 
-from __future__ import annotations
+# No annotations from `__future__`: spaCy 3.7 reads the types of a factory as they stand, and takes no strings for them.
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -56,7 +56,7 @@ def make_component(
     set_ents: bool,
     overwrite_ents: bool,
     probability: Probability,
-) -> Component:
+) -> "Component":
     return Component(name, model, device, spans_key, set_ents, overwrite_ents, probability)
 
 
@@ -135,7 +135,7 @@ class Component:
     def to_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> None:
         save_model(self.predictor.tagger, Path(path))
 
-    def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> Component:
+    def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> "Component":
         self._predictor = load(Path(path), self.device, probability=self.probability)
         return self
 
@@ -146,7 +146,7 @@ class Component:
             files = [path for path in folder.rglob("*") if path.is_file()]
             return srsly.msgpack_dumps({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
 
-    def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> Component:
+    def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> "Component":
         files = srsly.msgpack_loads(data)
         if not isinstance(files, dict):
             raise ModelError("the bytes of a component must hold the files of a model")
