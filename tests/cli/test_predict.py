@@ -91,7 +91,7 @@ def test_in_a_pipe(model):
     one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
     command = f"yes Ada | head -3000 | {sys.executable} -m spansieve predict {model} | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, env=one_thread)
-    assert entities(done.stdout) == [("Ada", "PER")] or entities(done.stdout) == []
+    assert json.loads(done.stdout)["text"] == "Ada"
     assert done.stderr == ""
 
 

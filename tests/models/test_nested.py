@@ -52,7 +52,8 @@ def test_it_learns_to_nest(folder):
     scores = evaluate([example.segments for example in DEV], [one.segments for one in found])
     assert scores.f1 == 1.0
     assert found[0].segments == [NamedSegment(0, 2, "ORG"), NamedSegment(1, 2, "LOC")]  # a container comes first
-    assert all(0.5 < p <= 1 for one in found for p in one.probabilities or [])
+    assert [len(one.probabilities) for one in found] == [len(one.segments) for one in found]
+    assert all(0.5 < p <= 1 for one in found for p in one.probabilities)
 
 
 @pytest.mark.parametrize("head", NESTED_HEADS)
