@@ -163,7 +163,8 @@ def test_assessing(predictor):
     found = assess(predictor, examples)
     assert found.unknown_labels == ("GPE",)
     assert found.scores.micro.recall == pytest.approx(6 / 7)
-    assert set(found.to_dict()) == {"scores", "intervals", "calibration", "threshold", "unknown_labels"}
+    known = {"scores", "intervals", "calibration", "threshold", "unknown_labels", "fates", "levels"}
+    assert set(found.to_dict()) == known
     assert found.threshold is None
     threshold = assess(predictor, examples, precision=0.9).threshold
     assert (threshold.precision, threshold.recall) == (1, pytest.approx(6 / 7))

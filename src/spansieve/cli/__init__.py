@@ -78,8 +78,8 @@ def _version(is_wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="show where an error came from")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="show it")] = False,
 ) -> None:
     pass
 

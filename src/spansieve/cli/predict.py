@@ -101,9 +101,11 @@ def predict(
 
     predictor = load(model, device, probability=probability.value)
     chosen = as_ or (Output.text if output is None and sys.stdout.isatty() else Output.jsonl)
-    records, again = tee(records)
+    constraints = None
+    if wishes or fixed:
+        records, again = tee(records)  # read side by side, so that a chunk of them is held and no more
+        constraints = constraints_of(again, predictor, wishes, sentences)
     sources = (record["text"] for record in records)
-    constraints = constraints_of(again, predictor, wishes, sentences) if wishes or fixed else None
     if output is None:
         _write(predictor, sources, chosen, sys.stdout, sentences, constraints)
     else:

@@ -29,35 +29,35 @@ SMALL_SETTINGS = {"training.epochs": 6, "training.batch_size": 8, "training.aver
 
 Data = Annotated[
     Path | None,
-    typer.Option(help="A folder with the files of train, dev and test; the generated sample if none is given."),
+    typer.Option(help="a folder with the files of train, dev and test; the generated sample if none is given"),
 ]
-Train = Annotated[Path | None, typer.Option(help="The training data, with --dev and --test instead of --data.")]
-Dev = Annotated[Path | None, typer.Option(help="The development data.")]
-Test = Annotated[Path | None, typer.Option(help="The test data.")]
-Name = Annotated[str | None, typer.Option(help="What the corpus is called; its folder's name if not given.")]
-Encoder = Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder.")]
-Seeds = Annotated[str, typer.Option(help="How many, such as 3; or which, such as 0,1,2.")]
+Train = Annotated[Path | None, typer.Option(help="the training data, with --dev and --test instead of --data")]
+Dev = Annotated[Path | None, typer.Option(help="the development data")]
+Test = Annotated[Path | None, typer.Option(help="the test data")]
+Name = Annotated[str | None, typer.Option(help="what the corpus is called; its folder's name if not given")]
+Encoder = Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")]
+Seeds = Annotated[str, typer.Option(help="how many, such as 3; or which, such as 0,1,2")]
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", help=f"For every head: {', '.join(presets())}; builtin or pretrained if not given."),
+    typer.Option("--preset", help=f"for every head: {', '.join(presets())}; builtin or pretrained if not given"),
 ]
-Set = Annotated[list[str] | None, typer.Option("--set", help="A setting for every head, such as training.epochs=5.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="a setting for every head, such as training.epochs=5")]
 SetHead = Annotated[
     list[str] | None,
-    typer.Option("--set-head", help="A setting for one head, such as fsemicrf:model.beta=0.5; the page will say so."),
+    typer.Option("--set-head", help="a setting for one head, such as fsemicrf:model.beta=0.5; the page will say so"),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU where there is one if not given.")]
-Out = Annotated[Path, typer.Option(help="The folder for the page, the CSV and the plot.")]
-Runs = Annotated[Path, typer.Option(help="The folder for the training runs; finished ones are not trained again.")]
-Jobs = Annotated[int, typer.Option(help="How many runs are trained side by side.", min=1)]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU where there is one if not given")]
+Out = Annotated[Path, typer.Option(help="the folder for the page, the CSV and the plot")]
+Runs = Annotated[Path, typer.Option(help="the folder for the training runs; finished ones are not trained again")]
+Jobs = Annotated[int, typer.Option(help="how many runs are trained side by side", min=1)]
 Small = Annotated[
     bool, typer.Option("--small", help="400 training sentences, 6 epochs: to see in minutes that it works.")
 ]
 Paper = Annotated[
     str | None,
-    typer.Option(help="Whose figures stand beside: conll2003, ontonotes5, arabic-ace or none; by name if not given."),
+    typer.Option(help="whose figures stand beside: conll2003, ontonotes5, arabic-ace or none; by name if not given"),
 ]
-Seconds = Annotated[float, typer.Option(help="How long each contender is measured.")]
+Seconds = Annotated[float, typer.Option(help="how long each contender is measured")]
 RESULTS = Path("results")
 
 
@@ -218,7 +218,7 @@ def _taggers(plan: Plan, heads: tuple[str, ...], device: str, console: Console) 
 @_planned
 def table1(
     plan: Plan,
-    heads: Annotated[str | None, typer.Option(help="Only these rows, such as crf,fsemicrf.")] = None,
+    heads: Annotated[str | None, typer.Option(help="only these rows, such as crf,fsemicrf")] = None,
     paper: Paper = None,
     out: Out = RESULTS,
 ) -> None:
@@ -241,10 +241,10 @@ def table1(
 @_planned
 def table2(
     plan: Plan,
-    batch: Annotated[list[int] | None, typer.Option(help="Sentences in a batch; 1 and 32 if not given.", min=1)] = None,
-    sentences: Annotated[int, typer.Option(help="Test sentences to measure on.", min=1)] = 128,
+    batch: Annotated[list[int] | None, typer.Option(help="sentences in a batch; 1 and 32 if not given", min=1)] = None,
+    sentences: Annotated[int, typer.Option(help="test sentences to measure on", min=1)] = 128,
     seconds: Seconds = 2.0,
-    peers: Annotated[bool, typer.Option(help="Measure the paper's decoders, too, where installed.")] = True,
+    peers: Annotated[bool, typer.Option(help="measure the paper's decoders, too, where installed")] = True,
     paper: Paper = None,
     out: Out = RESULTS,
 ) -> None:
@@ -272,7 +272,7 @@ def table2(
 @_planned
 def complexity(
     plan: Plan,
-    longest: Annotated[int, typer.Option(help="Tokens of the longest text to decode.", min=1)] = 10_000,
+    longest: Annotated[int, typer.Option(help="tokens of the longest text to decode", min=1)] = 10_000,
     seconds: Seconds = 1.0,
     out: Out = RESULTS,
 ) -> None:
@@ -320,8 +320,8 @@ def graph_size(plan: Plan, out: Out = RESULTS) -> None:
 @_planned
 def throughput(
     plan: Plan,
-    rounds: Annotated[int, typer.Option(help="Turns of each contender.", min=1)] = 11,
-    steps: Annotated[int, typer.Option(help="Steps in a turn.", min=1)] = 12,
+    rounds: Annotated[int, typer.Option(help="turns of each contender", min=1)] = 11,
+    steps: Annotated[int, typer.Option(help="steps in a turn", min=1)] = 12,
     out: Out = RESULTS,
 ) -> None:
     """Training batches per second at batches of 8.

@@ -16,32 +16,30 @@ if TYPE_CHECKING:
 
 
 def train(
-    train: Annotated[Path, typer.Argument(help="Training data: a file or folder of any format that `data` reads.")],
-    dev: Annotated[Path, typer.Argument(help="Development data: the best model on it is kept.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The run's folder; the model will be in its model/.")],
-    test: Annotated[Path | None, typer.Option(help="Data to score the best model on at the end.")] = None,
-    format: Annotated[str | None, typer.Option(help="The format of the data, where it cannot be told.")] = None,
-    config: Annotated[Path | None, typer.Option(help=r"A TOML file with \[model] and \[training].")] = None,
+    train: Annotated[Path, typer.Argument(help="training data: a file or folder of any format that `data` reads")],
+    dev: Annotated[Path, typer.Argument(help="development data: the best model on it is kept")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; the model will be in its model/")],
+    test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
+    format: Annotated[str | None, typer.Option(help="the format of the data, where it cannot be told")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"a TOML file with \[model] and \[training]")] = None,
     preset_name: Annotated[
         str | None,
         typer.Option(
-            "--preset", help=f"A shipped configuration: {', '.join(presets())}; builtin or pretrained if none is given."
+            "--preset", help=f"a shipped configuration: {', '.join(presets())}; builtin or pretrained if none is given"
         ),
     ] = None,
-    head: Annotated[str | None, typer.Option(help=f"One of {', '.join(get_args(Head))}.")] = None,
-    encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="How often the data is gone through.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Sentences in a batch, on each process.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same model, on one machine.")] = None,
+    head: Annotated[str | None, typer.Option(help=f"one of {', '.join(get_args(Head))}")] = None,
+    encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
+    epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="sentences in a batch, on each process")] = None,
+    seed: Annotated[int | None, typer.Option(help="the same seed gives the same model, on one machine")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other setting, such as model.beta=0.5 or training.rate=0.001."),
+        typer.Option("--set", help="any other setting, such as model.beta=0.5 or training.rate=0.001"),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
-    ] = False,
-    tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb.")] = None,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Leave GPUs alone.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
+    tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
+    cpu: Annotated[bool, typer.Option("--cpu", help="leave GPUs alone")] = False,
 ) -> None:
     """Train a model and keep the best one on the development data.
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from spansieve.data.tokenizing import Token, sentence_spans
 from spansieve.integrations.hub import load
+from spansieve.models.found import Probability
 from spansieve.models.inspecting import ModelError, check_names
-from spansieve.models.predicting import Probability
 from spansieve.models.storage import save_model
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment

@@ -51,12 +51,13 @@ def _on_borders(one: NamedSegment | Span, text: str, tokens: Sequence[Token]) ->
         raise ConstraintError(f"{_told(one, text)} must hold a token, got blanks alone")
     low = bisect_right([token.start for token in tokens], start) - 1
     high = bisect_left([token.end for token in tokens], end)
-    for index, position, border, verb in ((low, start, "start", "start"), (high, end, "end", "end")):
+    for index, position, border in ((low, start, "start"), (high, end, "end")):
         token = tokens[index] if 0 <= index < len(tokens) else None
         if token is None or getattr(token, border) != position:
             is_inside = token is not None and token.start < position < token.end
             where = f"within the token {token.text!r}" if is_inside and token is not None else "between two tokens"
-            raise ConstraintError(f"{_told(one, text)} must {verb} where a token {verb}s, got one that {verb}s {where}")
+            got = f"got one that {border}s {where}"
+            raise ConstraintError(f"{_told(one, text)} must {border} where a token {border}s, {got}")
     return Span(low, high + 1)
 
 

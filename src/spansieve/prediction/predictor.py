@@ -10,8 +10,8 @@ import torch
 
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.constraints import Constraints
-from spansieve.models.found import Found
-from spansieve.models.predicting import Probability, predict_segments
+from spansieve.models.found import Found, Probability
+from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.prediction.analysing import Analysis, analyse_tokens, analysis_of

@@ -91,7 +91,9 @@ def _scored(predictor: Predictor, texts: Iterable[str], by: Measure, per_token: 
 
 
 def uncertainty(sentences: Sequence[Analysis], by: Measure, per_token: bool = False) -> float:
-    """Of a text, from its sentences; 0 of an empty one."""
+    """Of a text, from its sentences; 0 of an empty one. What the filter is unsure of is not in them."""
+    if by == "filter":
+        raise ValueError("by='filter' needs the model, which filter_entropies takes; an analysis does not tell")
     divisor = _divisor(sentences, per_token)
     if by == "entropy":
         return math.fsum(sentence.entropy for sentence in sentences) / divisor

@@ -9,10 +9,9 @@ from itertools import groupby
 from spansieve.data.tokenizing import Token, sequences_of_text
 from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found
-from spansieve.prediction.analysing import entities_of
 from spansieve.prediction.explaining import LONGEST, Explanation, Graph, explain
 from spansieve.prediction.predictor import Predictor
-from spansieve.prediction.texts import Piece, placed_in_pieces
+from spansieve.prediction.texts import Piece, entities_of, placed_in_pieces
 from spansieve.segments import NamedSegment
 from spansieve.serving import schema
 from spansieve.serving.batching import Task

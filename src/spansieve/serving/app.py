@@ -178,9 +178,8 @@ def _check_size(wanted: PredictRequest, limits: Limits) -> None:
 async def _answered(batcher: Batcher[Result], job: Job[Result], request: Request, seconds: float) -> list[Result]:
     """The answer, unless it takes too long or the client goes: then the job leaves the queue."""
     answer: asyncio.Future[Any] = asyncio.wrap_future(job.future)
-    gone: asyncio.Future[Any] = asyncio.ensure_future(
-        request.receive()
-    )  # after the body only that the client has gone can come
+    # After the body only that the client has gone can come.
+    gone: asyncio.Future[Any] = asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({answer, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
