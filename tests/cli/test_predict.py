@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
 
 from spansieve import Entity
 from spansieve.cli.predict import highlighted
+from spansieve.prediction.texts import TEXTS_AT_ONCE
 
 TEXT = "Ada lives in New York ."
 FOUND = [("Ada", "PER"), ("New York", "LOC")]
@@ -84,6 +86,27 @@ def test_odd_texts(terminal, model):
     answer = terminal("predict", model, *texts)
     assert answer.code == 0, answer.err
     assert [json.loads(line)["text"] for line in answer.out.splitlines()] == texts
+
+
+def test_a_stream_is_not_held(terminal, model, monkeypatch):
+    """Of 5,000 texts those that are being read are in memory, and no more."""
+
+    class Word(str):  # unlike a plain string it can be referred to weakly
+        pass
+
+    references, held = [], []
+
+    def texts(*_):
+        for _ in range(5_000):
+            word = Word("word")
+            references.append(weakref.ref(word))
+            yield word
+        held.append(sum(reference() is not None for reference in references))
+
+    monkeypatch.setattr("spansieve.cli.predict.texts_of", texts)
+    answer = terminal("predict", model, "--as", "jsonl")
+    assert answer.out.count("\n") == 5_000
+    assert held[0] < 3 * TEXTS_AT_ONCE
 
 
 def test_in_a_pipe(model):

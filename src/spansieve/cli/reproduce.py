@@ -51,7 +51,7 @@ Out = Annotated[Path, typer.Option(help="the folder for the page, the CSV and th
 Runs = Annotated[Path, typer.Option(help="the folder for the training runs; finished ones are not trained again")]
 Jobs = Annotated[int, typer.Option(help="how many runs are trained side by side", min=1)]
 Small = Annotated[
-    bool, typer.Option("--small", help="400 training sentences, 6 epochs: to see in minutes that it works.")
+    bool, typer.Option("--small", help="400 training sentences, 6 epochs: to see in minutes that it works")
 ]
 Paper = Annotated[
     str | None,
