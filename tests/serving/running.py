@@ -53,7 +53,7 @@ def running(
             until(lambda: service.batcher.state is State.READY)
         yield served
     finally:
-        service.server.should_exit = True
+        service.server.is_ending = True
         served.client.close()
         thread.join(40)
         assert not thread.is_alive()

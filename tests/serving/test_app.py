@@ -326,7 +326,7 @@ def test_shutting_down_finishes_what_it_accepted(held):
         served.service.batcher.refuse_new()
         problem(served.predict("late"), 503, "shutting_down")
         problem(served.client.get("/readyz"), 503, "shutting_down")
-        served.service.server.should_exit = True
+        served.service.server.is_ending = True
         time.sleep(0.3)
         held.may_go.set()
         thread.join(20)

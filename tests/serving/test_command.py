@@ -13,7 +13,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from spansieve.models.storage import save_model
+from spansieve.models.storage import ModelError, save_model
+from spansieve.serving.batching import Batcher
+from spansieve.serving.server import Service, listen
 from tests.cli.terminal import Terminal
 from tests.serving.running import until
 
@@ -82,6 +84,21 @@ def test_a_model_that_cannot_be_loaded_ends_it(tmp_path):
         told = process.stderr.read()
     assert told.startswith("error: ")
     assert told.count("\n") == 1
+
+
+def test_a_model_that_fails_before_the_service_has_started(monkeypatch, capfd):
+    def start_and_wait(batcher: Batcher) -> None:
+        batcher._thread.start()
+        batcher._thread.join()
+
+    def fail():
+        raise ModelError("no model")
+
+    monkeypatch.setattr(Batcher, "start", start_and_wait)
+    service = Service(fail, "none")
+    with pytest.raises(ModelError, match="no model"):
+        service.run(listen("127.0.0.1", 0))
+    assert capfd.readouterr().err == ""
 
 
 def test_what_it_refuses_to_start_with(terminal, folder, tmp_path, monkeypatch):

@@ -67,10 +67,11 @@ def system_errors(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
+        found = re.search(r"\(os error (\d+)\)|Os \{ code: (\d+)", str(error))
+        if found is None:
             raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+        number = int(found[1] or found[2])
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 # ---- Whether something was changed -----------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Service:
     def _failed(self, error: BaseException) -> None:
         self.failure = error
         if self.server is not None:
-            self.server.should_exit = True
+            self.server.is_ending = True
 
     def run(self, listener: socket.socket) -> None:
         """Until SIGTERM or Ctrl-C; what was accepted by then is finished. Raises what made loading fail."""
@@ -76,16 +76,23 @@ class Service:
 
 
 class Server(uvicorn.Server):
-    """Ends in good order, with exit code 0; a second Ctrl-C ends it at once."""
+    """Ends in good order, with exit code 0; a second Ctrl-C ends it at once.
+
+    By `is_ending`, which is looked at once it has started: uvicorn's own `should_exit` has it leave a start half done,
+    with a traceback.
+    """
 
     def __init__(self, config: uvicorn.Config, batcher: Batcher[Result]) -> None:
         super().__init__(config)
-        self.batcher = batcher
+        self.batcher, self.is_ending = batcher, False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
+        self.force_exit = self.is_ending and sig == signal.SIGINT
+        self.is_ending = True
         self.batcher.refuse_new()
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self.is_ending
 
 
 def listen(host: str, port: int) -> socket.socket:
