@@ -83,6 +83,7 @@ class ModelConfig:
     beta: float = 0.5  # the weight of null spans in the filtering loss
     filtering_weight: float = 1.0  # of the filtering loss beside the global one
     global_loss: GlobalLoss = "filtered"  # over the paths through what the filter keeps, or through all spans
+    score_null: bool = False  # FSemiCRF scores what no segment takes, too: each such token as null
     scheme: Literal["BIO", "BIOES"] = "BIOES"  # the tags of the CRF
     dropout: float = 0.2
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -95,7 +96,7 @@ class ModelConfig:
         _check_least(self, 1, "hidden_size", "max_width", "labels_per_span")
         _check(self.filtering_weight > 0, f"filtering_weight must be above 0, got {self.filtering_weight}")
         _check(
-            self.skip or self.head == "nested" or self.global_loss == "filtered",
+            self.skip or self.global_loss == "filtered",
             "global_loss='unfiltered' needs skip=true: without it, every path through all spans covers the sentence",
         )
 

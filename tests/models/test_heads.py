@@ -21,6 +21,7 @@ LENGTHS = [4, 0, 1, 3]
 CASES = [
     ("crf", {"scheme": "BIO"}),
     ("crf", {"scheme": "BIOES"}),
+    ("crf", {"scheme": "BIO", "features": "sum"}),
     ("semicrf", {"features": "endpoints"}),
     ("semicrf-unit-null", {"features": "endpoints-content"}),
     ("fsemicrf", {"features": "endpoints"}),
@@ -35,7 +36,9 @@ CASES = [
     ("fsemicrf", {"global_loss": "unfiltered", "labels_per_span": 2, "skip": True}),
     ("global-selection", {"global_loss": "unfiltered", "skip": True}),
     ("nested", {"features": "endpoints"}),
-    ("nested", {"global_loss": "unfiltered", "labels_per_span": 2, "budget": 3}),
+    ("fsemicrf", {"global_loss": "unfiltered", "score_null": True, "margin": 1.0, "skip": True}),
+    ("fsemicrf", {"score_null": True, "features": "endpoints-content"}),
+    ("nested", {"labels_per_span": 2, "budget": 3}),
     ("nested-filter-only", {"features": "endpoints"}),
 ]
 every_case = pytest.mark.parametrize(

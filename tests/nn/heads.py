@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import torch
 
@@ -80,6 +82,10 @@ def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, 
         global_scores, transition = scores[..., num_labels:], head.transition.detach().numpy()
     else:
         global_scores = local - local[..., :1]
+    if getattr(head, "score_null", False):
+        null, global_scores = global_scores[:, :, 0, 0], global_scores.copy()
+        for start, width in itertools.product(*map(range, global_scores.shape[1:3])):
+            global_scores[:, start, width] -= null[:, start : start + width + 1].sum(1, keepdims=True)
     skip = head.takes_nested or getattr(head, "skip", False)
     local = np.concatenate((local[..., :1] - getattr(head, "margin", 0.0), local[..., 1:]), -1)
     limits = {"labels_per_span": head.limits.labels_per_span, "budget": head.limits.budget}

@@ -219,26 +219,42 @@ def candidate_mask(
     limits: FilterLimits = PLAIN_FILTER,
 ) -> Tensor:
     """The filter as a mask (B, L, K, Y), in tensor operations: its definition, and for devices without a kernel."""
-    num_sentences, num_tokens, max_width, num_labels = local_scores.shape
-    device = local_scores.device
-    start = torch.arange(num_tokens, device=device)[:, None]
-    end = start + torch.arange(1, max_width + 1, device=device)  # (L, K)
-    is_span = end <= lengths[:, None, None]  # (B, L, K)
-    above = local_scores - local_scores[..., :1]
+    mask = kept_mask(local_scores, lengths, limits)
+    if gold is None:
+        return mask
+    arrays = (covered_tokens(gold, local_scores.shape[1]), dense_index(gold, local_scores.shape))
+    covered, place = arrays_to_device(arrays, local_scores.device)
+    return masked_for_training(mask, None if skip else covered, place)
+
+
+def kept_mask(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> Tensor:
+    num_sentences, num_labels = len(local_scores), local_scores.shape[-1]
+    is_span = span_ends(local_scores) <= lengths[:, None, None]  # (B, L, K)
     mask = (local_scores > local_scores[..., :1]) & is_span[..., None]
     if limits.labels_per_span < num_labels - 1:
         mask &= _are_best(local_scores.masked_fill(~mask, -torch.inf), limits.labels_per_span)
     if limits.budget is not None:
-        sentences = above.masked_fill(~mask, -torch.inf).view(num_sentences, -1)
-        mask &= _are_best(sentences, limits.budget).view(mask.shape)
-    if gold is None:
-        return mask
-    arrays = (covered_tokens(gold, num_tokens), dense_index(gold, local_scores.shape))
-    covered, place = arrays_to_device(arrays, device)
-    if not skip:
-        mask &= (covered[:, end.clamp(max=num_tokens)] > covered[:, start])[..., None]
+        above = (local_scores - local_scores[..., :1]).masked_fill(~mask, -torch.inf)
+        mask &= _are_best(above.view(num_sentences, -1), limits.budget).view(mask.shape)
+    return mask
+
+
+def masked_for_training(mask: Tensor, covered: Tensor | None, place: Tensor) -> Tensor:
+    """By the training rules, in place: without what is clear of the `covered` tokens (B, L + 1), how many of those
+    before each position lie in gold, and with what is at gold's places (G,)."""
+    if covered is not None:
+        end = span_ends(mask)
+        start, last = torch.arange(len(end), device=end.device)[:, None], covered.shape[1] - 1
+        mask &= (covered[:, end.clamp(max=last)] > covered[:, start])[..., None]
     mask.view(-1).index_fill_(0, place, True)
     return mask
+
+
+def span_ends(spans: Tensor) -> Tensor:
+    """Of spans as (B, L, K, …): (L, K)."""
+    num_tokens, max_width = spans.shape[1:3]
+    start = torch.arange(num_tokens, device=spans.device)[:, None]
+    return start + torch.arange(1, max_width + 1, device=spans.device)
 
 
 def _are_best(values: Tensor, count: int) -> Tensor:

@@ -26,8 +26,12 @@ class CRF(Head):
         self.tags = SegmentTags(labels, config.scheme)
         self.constraints = TagConstraints.from_tags(self.tags.names)
         hidden_size = config.hidden_size
-        self.output = nn.Sequential(
-            nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout), nn.Linear(hidden_size, len(self.tags))
+        # Of linear features of segments the like for tokens is a linear layer: so the paper has it.
+        hidden = (nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout))
+        self.output = (
+            nn.Linear(size, len(self.tags))
+            if config.features in ("sum", "mean")
+            else nn.Sequential(*hidden, nn.Linear(hidden_size, len(self.tags)))
         )
         self.transition = nn.Parameter(torch.zeros(len(self.tags), len(self.tags)))
 

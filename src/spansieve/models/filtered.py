@@ -15,6 +15,7 @@ from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.crf.kernels import FilterLimits
 from spansieve.labels import LabelSet
 from spansieve.models.head import IGNORED, Head, HeadGold, dense_shape, filtering_loss, labels_of_spans
+from spansieve.models.limits import filter_limits
 from spansieve.models.partial import Ranges, known_of, spans_touching, spans_within, unknown_tokens
 from spansieve.segments import Segment
 
@@ -38,7 +39,7 @@ class FilteredHead(Head):
     def __init__(self, config: ModelConfig, labels: LabelSet, max_width: int) -> None:
         super().__init__(labels, max_width)
         self.beta, self.filtering_weight = config.beta, config.filtering_weight
-        self.limits = FilterLimits(config.labels_per_span, config.budget)
+        self.limits = filter_limits(config)
         self.is_loss_filtered = config.global_loss == "filtered"
 
     def gold(

@@ -10,17 +10,21 @@ from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
-from spansieve.nn.span_scorers import span_scorer
+from spansieve.nn.span_scorers import prefix_sums, span_scorer, span_sums
 
 
 class FSemiCRF(FilteredHead):
     """The global scores are dense like the local ones: what costs is the layer over the spans, which the filter needs
-    of all of them. Scores of the candidates alone were no faster, with 5 labels or with 19."""
+    of all of them. Scores of the candidates alone were no faster, with 5 labels or with 19.
+
+    With `score_null`, a path is worth its segments and, as null, each token that none of them takes: what a Semi-CRF
+    with unit null gives the same segmentation, transitions apart. All tokens as null is a constant, so it is enough
+    that a segment's score is told less that of its tokens as null."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, max_width)
         num_labels = len(labels)
-        self.skip, self.margin = config.skip, config.margin
+        self.skip, self.margin, self.score_null = config.skip, config.margin, config.score_null
         self.scorer = span_scorer(
             config.features, size, config.hidden_size, max_width, num_labels, sets=2, dropout=config.dropout
         )
@@ -54,4 +58,7 @@ class FSemiCRF(FilteredHead):
         scores = self.scorer.dense(self.scorer(tokens)).float()  # (B, L, K, 2·Y)
         # One copy into two packed halves, where each user of a strided half would make its own.
         local_scores, global_scores = scores.unflatten(-1, (2, -1)).movedim(-2, 0).contiguous()
+        if self.score_null:
+            as_null = span_sums(prefix_sums(global_scores[:, :, 0, :1]), self.max_width)  # (B, L, K, 1)
+            global_scores = global_scores - as_null.float()
         return local_scores, global_scores

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
+from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments, given
+from spansieve.labels import LabelSet
 from spansieve.models.filter_only import FilterOnly
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.head import HeadGold
@@ -13,16 +17,20 @@ from spansieve.models.head import HeadGold
 class Nested(FSemiCRF):
     """The scores of FSemiCRF; its transition goes from a container to what it contains, row 0 being the sentence.
 
-    Every laminar set counts, so gold is always possible and no candidate is dropped in training.
+    Every laminar set counts, so gold is always possible and no candidate is dropped in training. The loss is over what
+    the filter keeps: all spans would be too many to nest. Segments within each other have tokens in common, so that
+    there is no score of tokens as null.
     """
 
     takes_nested = True
 
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)
+
     def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, global_scores = self.learned_scores(tokens)
-        filtered, limits = self.for_loss(self.for_filter(local_scores))
-        inputs = (filtered, global_scores, self.transition, lengths, gold.structures)
-        sets = NestedSegments.from_scores(*inputs, **limits._asdict())
+        inputs = (self.for_filter(local_scores), global_scores, self.transition, lengths, gold.structures)
+        sets = NestedSegments.from_scores(*inputs, **self.limits._asdict())
         if gold.known is None:
             log_prob = sets.log_prob(gold.structures)
         else:

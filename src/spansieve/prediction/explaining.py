@@ -21,6 +21,7 @@ from spansieve.models.constraints import Constraints, Rules, alike, checked_cons
 from spansieve.models.deciding import decide, taker_of
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Found
+from spansieve.models.local_scores import local_log_probabilities
 from spansieve.models.predicting import Probability
 from spansieve.models.readings import readings_of
 from spansieve.models.tagger import Tagger
@@ -128,7 +129,8 @@ def _explained(
     entropy = distribution.entropy().clamp(min=0.0).tolist()
     graphs: Sequence[Graph | None] = [None] * len(sentences)
     if with_graph and isinstance(distribution, (FilteredSemiMarkov, NestedSegments)):
-        graphs = _graphs(tagger, distribution, segments, tagger.head.scores(tokens)[0])
+        by_filter, _ = local_log_probabilities(tagger, tokens, batch.lengths)
+        graphs = _graphs(tagger, distribution, segments, by_filter)
     return list(map(Explanation, found, readings, entropy, graphs))
 
 
@@ -139,12 +141,12 @@ def _graphs(
     tagger: Tagger,
     distribution: FilteredSemiMarkov | NestedSegments,
     segments: Sequence[Sequence[Segment]],
-    local_scores: Tensor,
+    log_by_filter: Tensor,
 ) -> list[Graph]:
     candidates = distribution.candidates
     place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
-    above_null = (local_scores - local_scores[..., :1])[place].tolist()
-    by_filter = local_scores.softmax(-1)[place].tolist()
+    above_null = (log_by_filter - log_by_filter[..., :1])[place].tolist()
+    by_filter = log_by_filter[place].exp().tolist()
     global_scores = _flat(distribution.scores, place).tolist()
     marginals = _flat(distribution.marginals, place).clamp(0.0, 1.0).tolist()
     bounds = candidates.offsets.tolist()

@@ -33,10 +33,11 @@ def test_equals_enumeration(model, drawn):
     check_best(distribution, oracle, drawn.is_exact)
 
 
+@pytest.mark.parametrize("limits", [{}, {"labels_per_span": 2}, {"labels_per_span": 3, "budget": 4}])
 @pytest.mark.parametrize("skip", [False, True])
 @given(data=st.data(), drawn=instances(most_tokens=5, most_sentences=2))
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_dense_form_equals_the_compiled_one(skip, data, drawn):
+def test_dense_form_equals_the_compiled_one(skip, limits, data, drawn):
     """From dense scores and gold: mask, sweep and marginals, without ever listing the candidates."""
     _, _, max_width, num_labels = drawn.scores.shape
     gold = (data.draw(st.booleans()) and gold_for(data.draw, drawn.lengths, max_width, num_labels)) or None
@@ -44,7 +45,7 @@ def test_dense_form_equals_the_compiled_one(skip, data, drawn):
     made = []
     for kernel, device in ((cuda, DEVICE), (cpu_tensors, "cpu")):
         tensors = [drawn._replace(device=device).tensor(x) for x in arrays]
-        made.append(FilteredSemiMarkov.from_scores(*tensors, drawn.lengths, gold, skip, kernel=kernel))
+        made.append(FilteredSemiMarkov.from_scores(*tensors, drawn.lengths, gold, skip, kernel=kernel, **limits))
     size = max(1.0, float(np.abs(drawn.scores[np.isfinite(drawn.scores)]).max(initial=0)))
     close(made[0].log_partition, made[1].log_partition.double().numpy(), size)
     close(made[0].marginals, made[1].marginals.double().numpy(), size)

@@ -22,6 +22,9 @@ NAMES = {
     "filter-only": "FSemiCRF w/o global loss",
 }  # the rows, as the paper calls them
 OURS = "fsemicrf"
+FILTERS = frozenset(
+    f"model.{name}" for name in ("skip", "margin", "labels_per_span", "budget", "global_loss", "score_null")
+)  # settings that say something to FSemiCRF alone
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,14 @@ class Plan:
         """The data, the seeds and the settings as lines for below a table."""
         lines = [f"Data: {self.corpus.describe()}.", f"Seeds: {', '.join(map(str, self.seeds))}."]
         config = with_settings(self.base, self.settings)
-        shared = written(_beyond(config, Config()) | {"model.encoder.name": self.encoder_name})
+        beyond = _beyond(config, Config()) | {"model.encoder.name": self.encoder_name}
+        shared = written({name: value for name, value in beyond.items() if name not in FILTERS})
         lines.append(f"Settings of every head, beyond the defaults (preset {self.preset_name}): {shared}.")
+        filters = {name: value for name, value in beyond.items() if name in FILTERS}
+        if filters:
+            lines.append(
+                f"Beside them, of {NAMES[OURS]}'s filter and graph, which no other head reads: {written(filters)}."
+            )
         for head, own in self.settings_of.items():
             lines.append(f"Of {NAMES[head]} alone: {written(own)}.")
         if not self.settings_of:

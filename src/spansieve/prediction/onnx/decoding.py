@@ -12,9 +12,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from spansieve.config import Head
-from spansieve.crf.kernels import FilterLimits, cpu
+from spansieve.crf.kernels import cpu
 from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_place
 from spansieve.models.constraints import Rules
+from spansieve.models.limits import filter_limits
 from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.prediction.onnx.constrained import ChainModel, FilteredModel, Model, SemiMarkovModel, decided
 from spansieve.prediction.onnx.constrained_nested import NestedModel
@@ -72,8 +73,8 @@ class FilteredDecoder:
         self._transition, self._threads = setting.arrays["transition"], setting.threads
         model = setting.manifest.model
         self._skip = model.skip and model.head != "filter-only"
-        self._limits = FilterLimits(model.labels_per_span, model.budget)
-        self._shape, self._with_filter = setting.shape, setting.with_filter
+        self._limits, self._shape = filter_limits(model), setting.shape
+        self._by_filter = _filter_of(setting)
 
     def __call__(
         self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
@@ -82,7 +83,7 @@ class FilteredDecoder:
         model, options = (self._transition, lengths), (self._skip, True, self._threads)
         kept = cpu.segments_from_scores(local_scores, global_scores, *model, None, *options, self._limits)
         if rules is not None:
-            weight = partial(_by_filter, local_scores) if self._with_filter else None
+            weight = self._by_filter and partial(self._by_filter, local_scores)
             nodes, skip = FlatSegments(*kept.graph), np.full(len(kept.score), self._skip)
             return _under(rules, FilteredModel(nodes, skip, global_scores, *model, weight), with_probabilities)
         _check_possible(kept.max_score)
@@ -91,8 +92,8 @@ class FilteredDecoder:
         if not with_probabilities:
             return Decoded(segments, None)
         shares = cpu.filtered_sums(*kept.graph, kept.score, *model, *options).marginals[chosen].clip(0.0, 1.0)
-        if self._with_filter:
-            shares = shares.astype(np.float64) * _by_filter(local_scores, kept.index[chosen])
+        if self._by_filter:
+            shares = shares.astype(np.float64) * self._by_filter(local_scores, kept.index[chosen])
         return Decoded(segments, _by_sentence(shares, bounds))
 
 
@@ -102,8 +103,8 @@ class NestedDecoder:
     def __init__(self, setting: Setting) -> None:
         model = setting.manifest.model
         self._transition = None if model.head == "nested-filter-only" else setting.arrays["transition"]
-        self._limits, self._threads = FilterLimits(model.labels_per_span, model.budget), setting.threads
-        self._shape, self._with_filter = setting.shape, setting.with_filter
+        self._limits, self._threads = filter_limits(model), setting.threads
+        self._shape, self._by_filter = setting.shape, _filter_of(setting)
 
     def __call__(
         self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
@@ -111,7 +112,7 @@ class NestedDecoder:
         local_scores, global_scores = _checked(scores, 2, self._shape)
         _check_numbers(global_scores)
         kept = cpu.filter_spans(local_scores, lengths, threads=self._threads, limits=self._limits)
-        nodes, weight = FlatSegments(*kept.graph), partial(_by_filter, local_scores) if self._with_filter else None
+        nodes, weight = FlatSegments(*kept.graph), self._by_filter and partial(self._by_filter, local_scores)
         is_required = np.zeros(len(nodes.start), bool)
         model = NestedModel(nodes, is_required, global_scores, self._transition, lengths, weight, self._threads)
         if rules is not None:
@@ -211,12 +212,22 @@ def _check_possible(max_score: np.ndarray) -> None:
         raise ValueError("a sentence has no possible structure: all have a score of -inf")
 
 
-def _by_filter(local_scores: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """P(the span has this label) by the local scores alone, of what stands at these places in (B, L, K, Y)."""
-    span, label = np.divmod(index, local_scores.shape[-1])
-    scores = local_scores.reshape(-1, local_scores.shape[-1])[span].astype(np.float64)
-    own = scores[np.arange(len(label)), label]
-    return np.exp(own - np.logaddexp.reduce(scores, axis=-1))
+def _filter_of(setting: Setting) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """P(the span has this label) by the local scores alone, of what stands at some places in (B, L, K, Y), where that
+    is asked for. They come as the filter sees them, and are taken as they were learned: without the margin."""
+    if not setting.with_filter:
+        return None
+    model = setting.manifest.model
+    margin = model.margin if model.head in ("fsemicrf", "nested") else 0.0
+
+    def by_filter(local_scores: np.ndarray, index: np.ndarray) -> np.ndarray:
+        span, label = np.divmod(index, local_scores.shape[-1])
+        scores = local_scores.reshape(-1, local_scores.shape[-1])[span].astype(np.float64)
+        scores[:, 0] += margin
+        own = scores[np.arange(len(label)), label]
+        return np.exp(own - np.logaddexp.reduce(scores, axis=-1))
+
+    return by_filter
 
 
 def _by_sentence(marginals: np.ndarray, bounds: np.ndarray) -> list[list[float]]:
