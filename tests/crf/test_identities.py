@@ -36,7 +36,8 @@ def test_width_one_makes_the_semi_markov_model_a_linear_chain(kernel, drawn):
     scores, transition = drawn.tensor(drawn.scores[:, :, 0]), drawn.tensor(drawn.transition)
     chain = LinearChain(scores, transition, drawn.lengths, kernel=kernel)
     semi = SemiMarkov(scores[:, :, None], transition, drawn.lengths, kernel=kernel)
-    size = float(np.abs(drawn.scores[np.isfinite(drawn.scores)]).max(initial=1.0))
+    finite = [array[np.isfinite(array)] for array in (drawn.scores, drawn.transition)]
+    size = max(float(np.abs(array).max(initial=1.0)) for array in finite)
     near(semi.log_partition, chain.log_partition, size)
     near(semi.marginals[:, :, 0], chain.marginals, size)
     near(semi.transition_counts, chain.transition_counts, size)

@@ -12,16 +12,23 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask
+from spansieve.crf.candidates import (
+    Candidates,
+    candidate_mask,
+    candidates_of_mask,
+    kept_mask,
+    masked_for_training,
+)
 from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
+from spansieve.crf.filtered_dense import FilteredDense
 from spansieve.crf.filtered_fused import FilteredFused
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, Sums
+from spansieve.crf.kernels import FilterLimits, Sums
 from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import check_segments, named
+from spansieve.crf.structures import FlatSegments, check_segments, named
 from spansieve.segments import Segment
 
 
@@ -36,6 +43,10 @@ class DenseInputs(NamedTuple):
     gold: Gold | None
     skip: bool
     limits: FilterLimits
+
+    @property
+    def gold_segments(self) -> FlatSegments | None:
+        return None if self.gold is None else self.gold.segments
 
 
 def filtered_from_scores(
@@ -69,7 +80,8 @@ def filtered_from_scores(
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
     inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip, limits)
     if is_fused:
-        return FilteredFused(inputs, kernel)
+        is_dense = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
+        return (FilteredDense if is_dense else FilteredFused)(inputs, kernel)
     return FilteredByMask(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
 
 
@@ -89,8 +101,7 @@ def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Te
 
 
 def _by_index(inputs: DenseInputs, kernel: ModuleType) -> FilteredByIndex:
-    segments = None if inputs.gold is None else inputs.gold.segments
-    mask = candidate_mask(inputs.local_scores, inputs.lengths, segments, inputs.skip, inputs.limits)
+    mask = candidate_mask(inputs.local_scores, inputs.lengths, inputs.gold_segments, inputs.skip, inputs.limits)
     candidates = Candidates(*candidates_of_mask(mask), inputs.lengths, *inputs.global_scores.shape[1:3])
     return FilteredByIndex(candidates, inputs.global_scores, inputs.transition, inputs.skip, kernel=kernel)
 
@@ -138,10 +149,12 @@ class FilteredByMask(FilteredSemiMarkov):
     def _is_candidate(self) -> Tensor:
         """(B, L, K, Y)."""
         local_scores, gold, limits = self.inputs.local_scores, self.inputs.gold, self.inputs.limits
-        if limits == PLAIN_FILTER:
-            return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip)
-        segments = None if gold is None else gold.segments
-        return candidate_mask(local_scores, self.lengths, segments, bool(self.skip), limits)
+        if limits.budget is None:
+            return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip, limits.labels_per_span)
+        mask = kept_mask(local_scores, self.lengths, limits)
+        if gold is None:
+            return mask
+        return masked_for_training(mask, None if self.skip else gold.covered, gold.parts.part)
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]

@@ -5,6 +5,8 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.distribution import Expectations, check_possible
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums
 from spansieve.crf.structures import segments_by_place
 from spansieve.segments import Segment
@@ -40,7 +43,11 @@ class FilteredFused(FilteredSemiMarkov):
         self._dense = global_scores.detach() if global_scores.requires_grad and not is_tracked else global_scores
         self._has_best = inputs.gold is None and not is_tracked
         self._sums_found: Sums | None = None  # arrays: a tensor would join the graph that holds this
-        gold = None if inputs.gold is None else inputs.gold.segments
+        self._gold, self._given_gold = inputs.gold, inputs.given_gold
+        self._filter(inputs, is_tracked)
+
+    def _filter(self, inputs: DenseInputs, is_tracked: bool) -> None:
+        kernel, gold = self._kernel, inputs.gold_segments
         if is_tracked:
             self._kept, self._sums_found = kernel.sums_from_scores(*inputs[:4], gold, inputs.skip, inputs.limits)
         else:
@@ -94,9 +101,36 @@ class FilteredFused(FilteredSemiMarkov):
             return Sums._make(torch.from_numpy(array.copy()) for array in self._sums_found)
         return self._kernel.kept_sums(self._kept, transition, self.lengths, self.skip, with_marginals)
 
+    def _sums_to_weight(self) -> Sums:
+        """As `_weighted` takes them."""
+        return self._sums(self._dense, self.transition, True)
+
+    def _weighted(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """To the dense scores and to the transition, from what reaches log Z."""
+        return self._kernel.dense_expectations(gradient, marginals, counts, self._kept, self._shape)
+
     @cached_property
     def _tracked_log_partition(self) -> Tensor:
+        return self._new_log_partition()
+
+    def _new_log_partition(self) -> Tensor:
         return _LogPartitionOfDense.apply(self._without_caches(), self._dense, self.transition)
+
+    def log_prob(self, structures: Sequence[Any] | Gold) -> Tensor:
+        score = self._score_of(self._dense_parts(structures), self._dense, self.transition)
+        if (score == -torch.inf).any():
+            self._checked_parts(structures)  # raises, and names what is impossible
+        # A node of the graph of its own, so that each loss can be gone back through.
+        is_new = self._is_tracked and "_tracked_log_partition" not in self.__dict__
+        return score - (self._new_log_partition() if is_new else self.log_partition)
+
+    def _dense_parts(self, structures: Sequence[Any] | Gold) -> Parts:
+        # The gold that the candidates were made for is a path by construction, unless it overlaps itself.
+        gold = self._gold
+        if gold is not None and structures is self._given_gold and _are_disjoint(gold):
+            return gold.parts
+        parts = self._checked_parts(structures)
+        return replace(parts, part=self._index.index_select(0, parts.part))
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         if not self._has_best:
@@ -116,12 +150,20 @@ class FilteredFused(FilteredSemiMarkov):
         return segments_by_place(kept.bounds[1], kept.chosen[1], max_width, num_labels)
 
 
+def _are_disjoint(gold: Gold) -> bool:
+    """No two of its segments, which are in order, share a token."""
+    segments = gold.segments
+    assert segments is not None
+    sentence = segments.sentence
+    return not ((segments.start[1:] < segments.end[:-1]) & (sentence[1:] == sentence[:-1])).any()
+
+
 class _LogPartitionOfDense(torch.autograd.Function):
     """log Z with its gradient straight to the dense scores: to go by the flat ones takes as long as the sweep."""
 
     @staticmethod
     def forward(ctx, distribution, dense, transition):
-        sums = distribution._sums(None, transition, True)
+        sums = distribution._sums_to_weight()
         ctx.distribution = distribution
         ctx.save_for_backward(dense, transition, sums.marginals, sums.transition_counts)
         return sums.log_partition
@@ -131,8 +173,7 @@ class _LogPartitionOfDense(torch.autograd.Function):
         dense, transition, marginals, counts = ctx.saved_tensors
         distribution = ctx.distribution
         if not torch.is_grad_enabled():
-            weighted = distribution._kernel.dense_expectations
-            return None, *weighted(gradient, marginals, counts, distribution._kept, dense.shape)
+            return None, *distribution._weighted(gradient, marginals, counts)
         marginals, counts = Expectations.apply(distribution, distribution._looked_up(dense), transition)
         to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
         return None, distribution._in_place(distribution._spread(gradient) * marginals), to_transition

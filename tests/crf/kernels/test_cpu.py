@@ -160,8 +160,12 @@ def everything_asked(batch: Batch, threads: int) -> list[np.ndarray]:
     dense = (batch.local_scores, batch.scores, batch.transition, lengths)
     kept = cpu.segments_from_scores(*dense, threads=threads)
     flat = (*kept.graph, kept.score, batch.transition, lengths, False)
+    kept_scores = cpu.kept_scores(*dense, threads=threads)
     return [
         *kept,
+        kept_scores,
+        *cpu.dense_skip_sums(kept_scores, batch.transition, lengths, threads=threads),
+        *cpu.dense_skip_best(kept_scores, batch.transition, lengths, threads=threads),
         *cpu.filter_spans(batch.local_scores, lengths, threads=threads)[:2],
         *(array for found in cpu.sums_from_scores(*dense, threads=threads) for array in (*found[:3], *found[5:])),
         *cpu.filtered_best(*flat, threads=threads),

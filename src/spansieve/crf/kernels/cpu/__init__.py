@@ -4,6 +4,8 @@ Axes: B sentences, L tokens, K widths, Y labels (or tags), N candidates. Each fu
 only where the work outweighs the cost of starting them.
 """
 
+from spansieve.crf.kernels.cpu.dense_filter import is_dense_cheaper, kept_scores
+from spansieve.crf.kernels.cpu.dense_skip import dense_skip_best, dense_skip_sums
 from spansieve.crf.kernels.cpu.filter import filter_spans, segments_from_scores
 from spansieve.crf.kernels.cpu.filtered import filtered_best, filtered_sums
 from spansieve.crf.kernels.cpu.fused import dense_expectations, sums_from_scores
@@ -14,9 +16,13 @@ from spansieve.crf.kernels.cpu.semi_markov import linear_chain_best, semi_markov
 
 __all__ = [
     "dense_expectations",
+    "dense_skip_best",
+    "dense_skip_sums",
     "filter_spans",
     "filtered_best",
     "filtered_sums",
+    "is_dense_cheaper",
+    "kept_scores",
     "linear_chain_best",
     "linear_chain_sums",
     "nested_best",

@@ -98,11 +98,11 @@ def filter_with_room(first, last, run, local_scores, global_scores, transition, 
         if found[0] != FULL:
             break
     if found[0] < FULL:
-        _raise_wrong(found[0], num_tokens, lengths[first:last])
+        raise_wrong(found[0], num_tokens, lengths[first:last])
     return found[1:]
 
 
-def _raise_wrong(why, num_tokens, lengths):
+def raise_wrong(why, num_tokens, lengths):
     if why == WRONG_LENGTH:
         wrong = lengths.min() if lengths.min() < 0 else lengths.max()
         raise ValueError(f"lengths must lie between 0 and {num_tokens}, the number of tokens, got {wrong}")
@@ -175,7 +175,7 @@ def filter_and_trace(first, last, capacity, local_scores, global_scores, transit
 def _filter_sentences(first, last, shape, model, offsets, gold, options, room, path_room, out):
     local_scores, global_scores, transition, lengths = model
     has_gold, skip, find_best, labels_per_span, budget = options
-    why = _what_is_wrong(first, last, shape[0], transition, lengths)
+    why = what_is_wrong(first, last, shape[0], transition, lengths)
     if why < 0:
         return why
     total = 0
@@ -208,7 +208,7 @@ def _filter_sentences(first, last, shape, model, offsets, gold, options, room, p
 
 
 @compiled
-def _what_is_wrong(first, last, num_tokens, transition, lengths):
+def what_is_wrong(first, last, num_tokens, transition, lengths):
     """The lengths must be looked at before they are used; the transition is, since to do so elsewhere takes longer."""
     is_number = True
     for row in transition:

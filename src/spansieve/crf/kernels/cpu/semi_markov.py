@@ -111,8 +111,8 @@ def _forward(scores, transition, weights, offset, length, room, take_max):
         if max_width == 1:
             add(before[i], scores[i, 0], alpha[i + 1])
         elif take_max:
-            _tile(before[i], count, room.tiled)
-            _merge_max(room.tiled[: count * num_labels], flat_scores[i], flat_alpha[(i + 1) * num_labels :])
+            tile(before[i], count, room.tiled)
+            merge_max(room.tiled[: count * num_labels], flat_scores[i], flat_alpha[(i + 1) * num_labels :])
         else:
             for w in range(count):
                 at = w * num_labels
@@ -254,14 +254,14 @@ def _last_segment(scores, before, alpha, transition, end, following):
 
 
 @compiled
-def _tile(row, count, out):
+def tile(row, count, out):
     for w in range(count):
         for y in range(row.size):
             out[w * row.size + y] = row[y]
 
 
 @compiled
-def _merge_max(left, right, out):
+def merge_max(left, right, out):
     for j in range(left.size):
         value = left[j] + right[j]
         out[j] = value if value > out[j] else out[j]

@@ -111,6 +111,24 @@ def dense_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, kept
     return _tensors(cpu.dense_expectations(*_arrays(gradient, marginals, counts), kept, tuple(shape)))
 
 
+def is_dense_cheaper(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> bool:
+    return cpu.is_dense_cheaper(*_arrays(local_scores, lengths), limits)
+
+
+def kept_scores(local_scores, global_scores, transition, lengths, gold, limits=PLAIN_FILTER) -> Tensor:
+    """The global scores of the candidates where they stand, and -inf elsewhere, (B, L, K, Y)."""
+    arrays = _arrays(local_scores, global_scores, transition, lengths)
+    return torch.from_numpy(cpu.kept_scores(*arrays, gold, _threads(), limits))
+
+
+def dense_skip_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
+    return _sums(cpu.dense_skip_sums(*_arrays(scores, transition, lengths), with_marginals, _threads()))
+
+
+def dense_skip_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+    return _tensors(cpu.dense_skip_best(*_arrays(scores, transition, lengths), _threads()))
+
+
 def _flat(candidates: Candidates, scores: Tensor, transition: Tensor):
     nodes = (candidates.offsets, candidates.start, candidates.end, candidates.label)
     return _arrays(*nodes, scores, transition, candidates.lengths)

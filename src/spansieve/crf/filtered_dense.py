@@ -1,0 +1,76 @@
+"""The filtered semi-Markov CRF from dense scores on the CPU where the filter keeps so much that listing it would cost
+more than a sweep over every span. Paths may skip.
+
+Axes: B sentences, L tokens, K widths, Y labels, N candidates.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from spansieve.crf.filtered_fused import FilteredFused
+from spansieve.crf.kernels import Sums
+from spansieve.crf.structures import offsets_of, segments_by_place
+
+if TYPE_CHECKING:
+    from spansieve.crf.filtered_from_scores import DenseInputs
+    from spansieve.crf.kernels.cpu.filter import Kept
+
+
+class FilteredDense(FilteredFused):
+    """The same distribution. The loss, log Z, the marginals and the best path never list the candidates; whatever else
+    is asked of them does so first."""
+
+    def _filter(self, inputs: DenseInputs, is_tracked: bool) -> None:
+        self._inputs, self._has_best = inputs, False
+        self._kept_scores = self._kernel.kept_scores(*inputs[:4], inputs.gold_segments, inputs.limits)  # (B, L, K, Y)
+        if is_tracked:
+            self._sums_found = self._swept(with_marginals=True)
+
+    def _swept(self, with_marginals: bool) -> Sums:
+        """With dense marginals. Not to be handed out: what is may be written to."""
+        if self._sums_found is not None:
+            return self._sums_found
+        return self._kernel.dense_skip_sums(self._kept_scores, self.transition, self.lengths, with_marginals)
+
+    @cached_property
+    def _kept(self) -> Kept:
+        inputs = self._inputs
+        return self._kernel.segments_from_scores(*inputs[:4], inputs.gold_segments, True, False, inputs.limits)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        sums = self._swept(with_marginals)
+        if not with_marginals:
+            return Sums(sums.log_partition.clone(), None, None)
+        marginals = sums.marginals.flatten().index_select(0, self._index)
+        return Sums(sums.log_partition.clone(), marginals, sums.transition_counts.clone())
+
+    def _sums_to_weight(self) -> Sums:
+        sums = self._swept(with_marginals=True)
+        return sums._replace(log_partition=sums.log_partition.clone())
+
+    def _weighted(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        return self._kernel.weighted_expectations(gradient, marginals, counts, None)
+
+    @cached_property
+    def _plain_log_partition(self) -> Tensor:
+        return self._swept(with_marginals=False).log_partition.clone()
+
+    @property
+    def marginals(self) -> Tensor:
+        return super().marginals if self._is_tracked else self._plain_marginals
+
+    @cached_property
+    def _plain_marginals(self) -> Tensor:
+        return self._swept(with_marginals=True).marginals.clone()
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        max_score, *found = self._kernel.dense_skip_best(self._kept_scores, self.transition, self.lengths)
+        width, label = (tensor.numpy() for tensor in found)
+        sentence, start = place = width.nonzero()
+        _, _, max_width, num_labels = self._shape
+        index = (start * max_width + width[place] - 1) * num_labels + label[place]
+        return max_score, segments_by_place(offsets_of(sentence, self.num_sentences), index, max_width, num_labels)

@@ -1,0 +1,131 @@
+"""The filter for a sweep over every span: whether it keeps enough for one, and what the sweep is given then.
+
+NumPy in, NumPy out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spansieve.crf.kernels import PLAIN_FILTER
+from spansieve.crf.kernels.cpu.budget import NO_BUDGET, rank_of_label
+from spansieve.crf.kernels.cpu.compiled import compiled, over_sentences
+from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
+
+DENSE_FROM = 0.5  # candidates a span
+LOOK_EVERY = 8  # starts, to tell how many candidates there are
+
+
+def is_dense_cheaper(local_scores, lengths, limits=PLAIN_FILTER) -> bool:
+    """Whether with skipping a sweep over every span costs less than one over what the filter keeps.
+
+    Told from every eighth start of a sentence: a wrong guess costs time and nothing else.
+    """
+    budget = NO_BUDGET if limits.budget is None else limits.budget
+    kept, spans = _num_kept(local_scores, lengths, limits.labels_per_span, budget)
+    return bool(kept >= DENSE_FROM * spans)
+
+
+def kept_scores(
+    local_scores, global_scores, transition, lengths, gold=None, threads=1, limits=PLAIN_FILTER
+) -> np.ndarray:
+    """The global scores of the candidates where they stand, and -inf elsewhere, (B, L, K, Y).
+
+    With gold (offsets, start, end, label), every gold segment is a candidate too. Nothing is dropped for its sake: this
+    is for paths that may skip.
+    """
+    scores = np.full(global_scores.shape, -np.inf, global_scores.dtype)
+    if limits.budget is not None:
+        arguments = (local_scores, global_scores, transition, lengths, gold, True, False, threads, limits)
+        kept = segments_from_scores(*arguments)
+        scores.reshape(-1)[kept.index] = kept.score
+        return scores
+    arguments = (local_scores, global_scores, transition, lengths, limits.labels_per_span, scores)
+    wrong = min(over_sentences(_keep, len(scores), threads, scores.size, *arguments))
+    if gold is not None and not wrong:
+        wrong = _keep_gold(global_scores, *gold, scores)
+    if wrong:
+        raise_wrong(wrong, scores.shape[1], lengths)
+    return scores
+
+
+@compiled
+def _num_kept(local_scores, lengths, labels_per_span, budget):
+    """About how many candidates there are, and how many spans."""
+    num_tokens, max_width, num_labels = local_scores.shape[1:]
+    kept = 0.0
+    num_spans = 0
+    for b in range(local_scores.shape[0]):
+        length = max(0, min(lengths[b], num_tokens))  # not looked at before
+        found = 0
+        looked_at = 0
+        for start in range(0, length, LOOK_EVERY):
+            for w in range(min(max_width, length - start)):
+                row = local_scores[b, start, w]
+                above = 0
+                for y in range(1, num_labels):
+                    above += row[y] > row[0]
+                found += min(above, labels_per_span)
+                looked_at += 1
+        spans = _num_spans(length, max_width)
+        num_spans += spans
+        if looked_at > 0:
+            kept += min(found * spans / looked_at, budget)
+    return kept, num_spans
+
+
+@compiled
+def _num_spans(length, max_width):
+    longest = min(length, max_width)
+    return longest * length - longest * (longest - 1) // 2
+
+
+@compiled
+def _keep(first, last, local_scores, global_scores, transition, lengths, labels_per_span, scores):
+    """0, or why there are no candidates."""
+    num_tokens, max_width, _ = local_scores.shape[1:]
+    wrong = what_is_wrong(first, last, num_tokens, transition, lengths)
+    if wrong < 0:
+        return wrong
+    is_number = True
+    for b in range(first, last):
+        for start in range(lengths[b]):
+            for w in range(min(max_width, lengths[b] - start)):
+                span = (local_scores[b, start, w], global_scores[b, start, w])
+                is_number &= _keep_labels(*span, labels_per_span, scores[b, start, w])
+    return 0 if is_number else NOT_A_NUMBER
+
+
+@compiled
+def _keep_labels(local_scores, global_scores, labels_per_span, scores):
+    """The labels of one span that are kept; whether all that was looked at is a number."""
+    num_labels = scores.size
+    best, is_hit, is_number = 0, False, True
+    for y in range(num_labels):
+        is_hit |= not local_scores[y] <= local_scores[0]
+        is_number &= local_scores[y] < np.inf
+        best = y if local_scores[y] > local_scores[best] else best
+    if labels_per_span == 1 or best == 0:
+        if best > 0:
+            scores[best] = global_scores[best]
+            is_number &= scores[best] < np.inf
+        return is_number or not is_hit
+    for y in range(1, num_labels):
+        is_kept = local_scores[y] > local_scores[0]
+        if labels_per_span < num_labels - 1:
+            is_kept = is_kept and rank_of_label(local_scores, 0, y, num_labels) < labels_per_span
+        if is_kept:
+            scores[y] = global_scores[y]
+            is_number &= scores[y] < np.inf
+    return is_number
+
+
+@compiled
+def _keep_gold(global_scores, offsets, start, end, label, scores):
+    for b in range(offsets.size - 1):
+        for g in range(offsets[b], offsets[b + 1]):
+            score = global_scores[b, start[g], end[g] - start[g] - 1, label[g]]
+            if not score < np.inf:
+                return NOT_A_NUMBER
+            scores[b, start[g], end[g] - start[g] - 1, label[g]] = score
+    return 0

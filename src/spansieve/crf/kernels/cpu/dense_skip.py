@@ -1,0 +1,291 @@
+"""The filtered semi-Markov model with skipping, swept over every span: for filters that keep nearly all of them.
+
+`scores[b, i, w, y]` is the segment at i of width w + 1 with label y; it is -inf for what is no candidate. Any set of
+disjoint candidates is a path, and the one before a segment may have ended anywhere to its left. So what has ended is
+carried along, in O(L·K·Y + L·Y²) as in the semi-Markov model:
+
+    ended[m, y]  = ended[m-1, y] ⊕ (⊕_w before[m-w, y] + scores[m-w, w-1, y])
+    before[m, y] = ⊕_{y'} ended[m, y'] + transition[y', y]
+
+Null is no segment, so its place stands for the empty path: ended[m, 0] = 0, and its transitions are 0. From right to
+left the same place stands for the end.
+
+Sums run in float64 whatever the scores are; maxima run in the scores' own type. NumPy in, NumPy out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.semi_markov import add, merge_max, tile
+from spansieve.crf.kernels.cpu.steps import (
+    LARGEST_SCALE,
+    add_by_label,
+    log_sum,
+    max_step,
+    pair_counts,
+    segment_marginals,
+    sum_by_label,
+    sum_step,
+    transition_weights,
+)
+
+
+def dense_skip_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
+    """log Z (B,); with it, if asked for, P(segment) (B, L, K, Y) and the expected label pairs (B, Y, Y)."""
+    num_sentences, num_labels = len(scores), len(transition)
+    sums = Sums(
+        np.empty(num_sentences, scores.dtype),
+        np.zeros(scores.shape if with_marginals else (0, 0, 0, 0), scores.dtype),
+        np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels), scores.dtype),
+    )
+    transition = _free_of_null(transition).astype(np.float64)
+    over_sentences(_sums, num_sentences, threads, scores.size, scores, transition, lengths, *sums, with_marginals)
+    return sums if with_marginals else Sums(sums.log_partition, None, None)
+
+
+def dense_skip_best(scores, transition, lengths, threads=1):
+    """The best score (B,), and at the start of each segment of the best path the width and the label (B, L).
+
+    Ties go as in `filtered_best`: the empty path wins, then the first predecessor in (end, start, label) order. Widths
+    are 0 where no segment starts.
+    """
+    max_score = np.empty(len(scores), scores.dtype)
+    widths, labels = np.zeros((2, *scores.shape[:2]), np.int64)
+    arguments = (scores, _free_of_null(transition), lengths, max_score, widths, labels)
+    over_sentences(_best, len(scores), threads, scores.size, *arguments)
+    return max_score, widths, labels
+
+
+def _free_of_null(transition):
+    """What comes before the first segment and after the last adds nothing."""
+    transition = transition.copy()
+    transition[0] = transition[:, 0] = 0.0
+    return transition
+
+
+class _Forward(NamedTuple):
+    """Room for the sweep over one sentence, by position 0 … L."""
+
+    before: np.ndarray  # (L + 1, Y): ⊕ over all that may come before a segment of each label
+    ended: np.ndarray  # (L + 1, Y): ⊕ over all whose last segment has each label, wherever that ended
+    tiled: np.ndarray  # (K·Y,): for maxima, a row of `before` K times
+    # For sums:
+    by_end: np.ndarray  # (K, (K + 1)·Y): a ring; row m % K holds the segments that end at m, and what had ended by then
+    exps: np.ndarray  # ((K + 1)·Y,)
+    totals: np.ndarray  # (Y,)
+    ended_exps: np.ndarray  # (L + 1, Y): exp(ended - ended_top)
+    ended_top: np.ndarray  # (L + 1,)
+
+
+class _Backward(NamedTuple):
+    beta: np.ndarray  # (L + 1, Y): ⊕ over all that may follow a segment of each label
+    carried: np.ndarray  # (Y,): ⊕ over all whose first segment has each label, wherever from here on that begins
+    carried_exps: np.ndarray  # (Y,)
+    ahead: np.ndarray  # (L + 1, Y): ⊕ over all that begins right there; only where `ahead_exps` are out of reach
+    ahead_exps: np.ndarray  # (L + 1, Y): exp(ahead - ahead_top)
+    ahead_top: np.ndarray  # (L + 1,)
+    scale: np.ndarray  # (L + 1,)
+    pairs: np.ndarray  # (Y, Y)
+
+
+# ---- Sums ---------------------------------------------------------------------------------------------------------
+
+
+@allocating
+def _sums(first, last, scores, transition, lengths, *sums):
+    num_tokens, max_width, num_labels = scores.shape[1:]
+    shape, row = (num_tokens + 1, num_labels), (max_width + 1) * num_labels
+    weights = np.empty((num_labels, num_labels))
+    offset = transition_weights(transition, weights)
+    transposed = np.ascontiguousarray(transition.T), np.ascontiguousarray(weights.T)
+    forward = _Forward(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(1),
+        np.empty((max_width, row)),
+        np.empty(row),
+        np.empty(num_labels),
+        np.empty(shape),
+        np.empty(num_tokens + 1),
+    )
+    backward = _Backward(
+        np.empty(shape),
+        np.empty(num_labels),
+        np.empty(num_labels),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(num_tokens + 1),
+        np.empty(num_tokens + 1),
+        np.empty((num_labels, num_labels)),
+    )
+    model = (scores, transition, weights, offset, lengths)
+    _both_ways(first, last, model, transposed, forward, backward, *sums)
+
+
+@compiled
+def _both_ways(first, last, model, transposed, forward, backward, log_partition, marginals, counts, with_marginals):
+    scores, transition, weights, offset, lengths = model
+    for b in range(first, last):
+        length = lengths[b]
+        if length == 0:
+            log_partition[b] = 0.0
+            continue
+        _sum_forward(scores[b], transition, weights, offset, length, forward)
+        total = log_sum(forward.ended[length])
+        log_partition[b] = total
+        if not with_marginals:
+            continue
+        _sum_backward(scores[b], transposed, offset, length, total, forward, backward, marginals[b])
+        pairs = backward.pairs
+        pairs[:] = 0.0
+        pair_counts(
+            forward.ended, forward.ended_exps, forward.ended_top,
+            backward.ahead, backward.ahead_exps, backward.ahead_top,
+            length, model, total, backward.scale, pairs,
+        )  # fmt: skip
+        for y in range(1, pairs.shape[0]):
+            for z in range(1, pairs.shape[1]):
+                counts[b, y, z] = pairs[y, z]
+
+
+@compiled
+def _sum_forward(scores, transition, weights, offset, length, room):
+    """Segments are scattered from their start, where the scores lie side by side, to the row of their end in the ring;
+    what had ended before is one more of them there."""
+    max_width, num_labels = scores.shape[1:]
+    before, ended = room.before, room.ended
+    before[0] = 0.0
+    _only_nothing(ended[0])
+    for i in range(length + 1):
+        if i > 0:
+            segments, count = room.by_end[i % max_width], min(i, max_width)
+            tile(ended[i - 1], 1, segments[count * num_labels :])
+            sum_by_label(segments, count + 1, ended[i], room.exps, room.totals)
+            room.ended_top[i] = sum_step(
+                ended[i], transition, weights, offset, before[i], room.ended_exps[i], room.totals
+            )
+        for w in range(min(max_width, length - i)):
+            at = w * num_labels
+            add(before[i], scores[i, w], room.by_end[(i + w + 1) % max_width, at : at + num_labels])
+
+
+@compiled
+def _sum_backward(scores, transposed, offset, length, log_partition, forward, backward, marginals):
+    """ahead[i, y] = ⊕_w scores[i, w-1, y] + beta[i+w, y]; carried is ⊕_{i' >= i} ahead[i', y];
+    beta[i, y'] = ⊕_y transition[y', y] + carried[y]."""
+    max_width, num_labels = scores.shape[1:]
+    segments, exps, totals = forward.by_end[0], forward.exps, forward.totals
+    beta, carried = backward.beta, backward.carried
+    flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
+    flat_beta = beta.reshape(beta.size)
+    beta[length] = 0.0
+    _only_nothing(carried)
+    for i in range(length - 1, -1, -1):
+        count = min(max_width, length - i)
+        add(flat_scores[i, : count * num_labels], flat_beta[(i + 1) * num_labels :], segments)
+        tile(carried, 1, segments[count * num_labels :])
+        top = sum_by_label(segments, count + 1, carried, exps, totals)
+        segment_marginals(segments, exps, top, forward.before[i], count, log_partition, marginals[i], totals)
+        if i > 0:
+            add_by_label(exps, count, backward.ahead_exps[i])
+            backward.ahead_top[i] = top
+            if forward.ended_top[i] + top + offset - log_partition >= LARGEST_SCALE:
+                for y in range(num_labels):
+                    backward.ahead[i, y] = log_sum(segments[y : count * num_labels : num_labels])
+            sum_step(carried, transposed[0], transposed[1], offset, beta[i], backward.carried_exps, totals)
+
+
+@compiled
+def _only_nothing(row):
+    row[:] = -np.inf
+    row[0] = 0.0
+
+
+# ---- The best path ------------------------------------------------------------------------------------------------
+
+
+@allocating
+def _best(first, last, scores, *arguments):
+    num_tokens, max_width, num_labels = scores.shape[1:]
+    unused = np.empty((1, 1))
+    room = _Forward(
+        np.empty((num_tokens + 1, num_labels), scores.dtype),
+        np.empty((num_tokens + 1, num_labels), scores.dtype),
+        np.empty(max_width * num_labels, scores.dtype),
+        unused,
+        unused[0],
+        unused[0],
+        unused,
+        unused[0],
+    )
+    _trace(first, last, room, scores, *arguments)
+
+
+@compiled
+def _trace(first, last, room, scores, transition, lengths, max_score, widths, labels):
+    for b in range(first, last):
+        position, label = lengths[b], 0
+        _max_forward(scores[b], transition, position, room)
+        max_score[b] = room.before[position, 0]
+        while room.before[position, label] != 0:  # the empty path comes first
+            position, end, label = _segment_before(scores[b], room, transition, position, label)
+            widths[b, position] = end - position
+            labels[b, position] = label
+
+
+@compiled
+def _max_forward(scores, transition, length, room):
+    """Segments are merged from their start, where the scores lie side by side, into what will have ended."""
+    max_width, num_labels = scores.shape[1:]
+    before, ended = room.before, room.ended
+    flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
+    flat_ended = ended.reshape(ended.size)
+    before[0] = 0.0
+    _only_nothing(ended[0])
+    ended[1 : length + 1] = -np.inf
+    for i in range(length + 1):
+        if i > 0:
+            for y in range(num_labels):
+                ended[i, y] = max(ended[i, y], ended[i - 1, y])
+            max_step(ended[i], transition, before[i])
+        count = min(max_width, length - i)
+        if count == 0:
+            break
+        tile(before[i], count, room.tiled)
+        merge_max(room.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
+
+
+@compiled
+def _segment_before(scores, room, transition, position, following):
+    """Start, end and label of the first segment in (end, start, label) order that leads best to a segment with the
+    label `following` at this position, or with 0 to the end."""
+    max_width, num_labels = scores.shape[1:]
+    best = room.before[position, following]
+    end = position
+    for y in range(1, num_labels):
+        if room.ended[end, y] + transition[y, following] == best:
+            end = _first_end(room.ended, y, transition[y, following], best, end)
+    for start in range(max(0, end - max_width), end):
+        for y in range(1, num_labels):
+            value = room.before[start, y] + scores[start, end - start - 1, y]
+            if value + transition[y, following] == best:
+                return start, end, y
+    return 0, 0, 0  # not reached: something attains the maximum
+
+
+@compiled
+def _first_end(ended, y, onward, best, last):
+    """The first position by which what ended with label y attains the best, by halving: `ended` never falls."""
+    first = 1
+    while first < last:
+        middle = (first + last) // 2
+        if ended[middle, y] + onward == best:
+            last = middle
+        else:
+            first = middle + 1
+    return last
