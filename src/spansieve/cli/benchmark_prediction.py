@@ -43,8 +43,9 @@ def prediction(
         table.add_row(*map(str, row.values()))
     console.print(table)
     size = "" if sentences is None else f" --sentences {len(examples)}"
+    turns = "" if rounds == 3 else f" --rounds {rounds}"
     peer = "" if spanmarker_python is None else " --spanmarker-python PYTHON"
-    command = f"spansieve benchmark prediction {Path(source).name} {data.name}{size} --threads {threads}{peer}"
+    command = f"spansieve benchmark prediction {Path(source).name} {data.name}{size}{turns} --threads {threads}{peer}"
     title = f"# Text to entities: {len(examples):,} sentences of {data.name}, {threads} CPU threads"
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "prediction_cpu.csv", rows)

@@ -46,6 +46,8 @@ def compile_core(dtype: torch.dtype) -> None:
     gold = Gold.from_segments([[(0, 1, 1)], []], scores.shape, None)
     mask = cuda.dense_filter(scores, lengths, gold, skip=False)
     cuda.dense_filter(scores, lengths, None, skip=False)
+    for labels_per_span in (2, 100):
+        cuda.dense_filter(scores, lengths, gold, skip=True, labels_per_span=labels_per_span)
     for skip in (False, True):
         for with_marginals in (False, True):
             sums = cuda.dense_filtered_sums(mask, scores, transition, lengths, skip, with_marginals)

@@ -108,9 +108,11 @@ def linear_chain_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tu
     return max_score, tags
 
 
-def dense_filter(local_scores: Tensor, lengths: Tensor, gold: Gold | None, skip: bool) -> Tensor:
+def dense_filter(
+    local_scores: Tensor, lengths: Tensor, gold: Gold | None, skip: bool, labels_per_span: int = 1
+) -> Tensor:
     """The filter, with the training rules where there is gold, as a mask (B, L, K, Y)."""
-    B, L = local_scores.shape[:2]
+    B, L, _, Y = local_scores.shape
     local_scores, lengths = _ready(local_scores, lengths)
     is_candidate = torch.zeros(local_scores.shape, dtype=torch.bool, device=local_scores.device)
     covered = None if gold is None or skip else gold.covered
@@ -119,7 +121,7 @@ def dense_filter(local_scores: Tensor, lengths: Tensor, gold: Gold | None, skip:
         launch(
             filter_spans, (B, L + _blocks(num_gold, B * _BLOCK)),
             local_scores, lengths, covered, place, is_candidate.view(torch.uint8), L, num_gold,
-            BLOCK=_BLOCK, **_tile(local_scores),
+            LABELS=min(labels_per_span, Y), BLOCK=_BLOCK, **_tile(local_scores),
         )  # fmt: skip
     return is_candidate
 

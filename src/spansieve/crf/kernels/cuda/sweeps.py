@@ -282,11 +282,12 @@ def trace_back(
 @triton.jit(do_not_specialize=["L", "num_gold"])
 def filter_spans(
     local_scores, lengths, covered, gold, is_candidate, L, num_gold,
-    K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
+    LABELS: tl.constexpr, K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Marks what is kept in a mask of zeros: a program for each start, and beyond them programs for the gold segments.
 
-    All write ones, so that it does not matter who is first.
+    All write ones, so that it does not matter who is first. Of a span, the best LABELS that stand above null are kept.
     """
     sentence, start = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if start >= L:
@@ -300,11 +301,20 @@ def filter_spans(
         offset = ((sentence * L + start) * K + row[:, None]) * Y + label  # (K, Y)
         is_stored = (row < K)[:, None] & (label < Y)
         score = tl.load(local_scores + offset, mask=is_stored, other=_IMPOSSIBLE)
-        best = tl.argmax(score, 1, tie_break_left=True)  # (K,)
+        null = tl.max(tl.where(label == 0, score, _IMPOSSIBLE), 1)  # (K,)
         end = start + row + 1
-        is_kept = (best > 0) & (end <= tl.load(lengths + sentence).to(tl.int32))
+        is_span = end <= tl.load(lengths + sentence).to(tl.int32)
         if covered is not None:
             inside = covered + sentence * (L + 1)
-            is_kept = is_kept & (tl.load(inside + end, mask=is_kept, other=0) > tl.load(inside + start))
-        is_marked = is_stored & is_kept[:, None] & (label == best[:, None])
-        tl.store(is_candidate + offset, tl.full([ROWS, COLUMNS], 1, tl.uint8), mask=is_marked)
+            is_span = is_span & (tl.load(inside + end, mask=is_span, other=0) > tl.load(inside + start))
+        ones = tl.full([ROWS, COLUMNS], 1, tl.uint8)
+        is_above = is_stored & is_span[:, None] & (label > 0) & (score > null[:, None])
+        if LABELS >= Y - 1:
+            tl.store(is_candidate + offset, ones, mask=is_above)
+        else:
+            rest = tl.where(is_above, score, _IMPOSSIBLE)
+            for _ in tl.static_range(LABELS):
+                best = tl.argmax(rest, 1, tie_break_left=True)  # (K,)
+                is_best = label == best[:, None]
+                tl.store(is_candidate + offset, ones, mask=is_above & is_best)
+                rest = tl.where(is_best, _IMPOSSIBLE, rest)
