@@ -12,7 +12,7 @@ resource = pytest.importorskip("resource", reason="needs a POSIX system")
 
 
 def processor_seconds(*arguments: str) -> float:
-    """What a fresh interpreter takes, the least of five times: others use the machine, too."""
+    """What a fresh interpreter takes, the least of five times. Beside other work that is up to twice as much."""
     taken = []
     for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -22,6 +22,6 @@ def processor_seconds(*arguments: str) -> float:
     return min(taken)
 
 
-@pytest.mark.parametrize(("arguments", "most"), [(["-c", "import spansieve"], 0.3), (HELP, 0.5)])
+@pytest.mark.parametrize(("arguments", "most"), [(["-c", "import spansieve"], 0.3), (HELP, 0.6)])
 def test_start_up(arguments, most):
     assert 0 < processor_seconds(*arguments) < most

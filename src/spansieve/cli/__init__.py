@@ -11,7 +11,6 @@ import typer
 
 from spansieve import __version__
 from spansieve.cli import (
-    benchmark,
     compare,
     convert,
     data,
@@ -21,13 +20,14 @@ from spansieve.cli import (
     export,
     predict,
     rank,
-    reproduce,
     serve,
     suggest,
     train,
 )
+from spansieve.cli.later import WithLater
 
 app = typer.Typer(
+    cls=WithLater,
     help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
     no_args_is_help=True,
     add_completion=False,
@@ -66,8 +66,6 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
 
 for command in COMMANDS:
     app.command()(_interruptible(command))
-app.add_typer(benchmark.app, name="benchmark")
-app.add_typer(reproduce.app, name="reproduce")
 
 
 def _version(is_wanted: bool) -> None:

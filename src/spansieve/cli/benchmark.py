@@ -18,7 +18,7 @@ from spansieve.cli.benchmark_partial import partial
 from spansieve.cli.benchmark_prediction import prediction
 from spansieve.cli.benchmark_service import service
 
-app = typer.Typer(help="Measure speed, ours beside the peers'.", no_args_is_help=True)
+app = typer.Typer()
 app.command()(active_learning)
 app.command()(bulk)
 app.command()(chunking)
@@ -28,11 +28,6 @@ app.command()(onnx)
 app.command()(partial)
 app.command()(prediction)
 app.command()(service)
-
-
-@app.callback()
-def _root() -> None:
-    """Measure speed, ours beside the peers'."""
 
 
 @app.command()

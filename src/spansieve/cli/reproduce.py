@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spansieve.experiments.reproduce.runs import Outcome
     from spansieve.models.tagger import Tagger
 
-app = typer.Typer(help="Make the paper's tables and figures again.", no_args_is_help=True)
+app = typer.Typer()
 SMALL_SPLITS = (400, 100, 100)  # sentences
 SMALL_SETTINGS = {"training.epochs": 6, "training.batch_size": 8, "training.averaging": 0.99}
 
@@ -59,11 +59,6 @@ Paper = Annotated[
 ]
 Seconds = Annotated[float, typer.Option(help="how long each contender is measured")]
 RESULTS = Path("results")
-
-
-@app.callback()
-def _root() -> None:
-    """Make the paper's tables and figures again: a page, a CSV and a plot each."""
 
 
 # ---- What the commands share -----------------------------------------------------------------------------------------
