@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
+from spansieve.crf.filtered_dense import FilteredDense
 
 LENGTHS = [8, 5]
 SEGMENTS = [[(0, 2, 1)], [(3, 4, 2)]]
@@ -20,6 +21,14 @@ def filtered(scores, transition):
     return FilteredSemiMarkov.from_scores(scores.detach() * 0.5, scores, transition, LENGTHS, SEGMENTS)
 
 
+def filtered_over_every_span(scores, transition):
+    local_scores = torch.cat((torch.full_like(scores[..., :1], -torch.inf), scores[..., 1:].detach()), -1)
+    arguments = (local_scores, scores, transition, LENGTHS, SEGMENTS)
+    distribution = FilteredSemiMarkov.from_scores(*arguments, skip=True, labels_per_span=3)
+    assert isinstance(distribution, FilteredDense)
+    return distribution
+
+
 def semi_markov(scores, transition):
     return SemiMarkov(scores, transition, LENGTHS)
 
@@ -28,7 +37,10 @@ def linear_chain(scores, transition):
     return LinearChain(scores[:, :, 0], transition, LENGTHS)
 
 
-@pytest.mark.parametrize(("make", "gold"), [(filtered, SEGMENTS), (semi_markov, COVER), (linear_chain, TAGS)])
+@pytest.mark.parametrize(
+    ("make", "gold"),
+    [(filtered, SEGMENTS), (filtered_over_every_span, SEGMENTS), (semi_markov, COVER), (linear_chain, TAGS)],
+)
 def test_everything_asked_and_nothing_kept(make, gold):
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(2, 8, 3, 4, generator=generator, requires_grad=True)
@@ -47,7 +59,7 @@ def test_everything_asked_and_nothing_kept(make, gold):
         gc.enable()
 
 
-@pytest.mark.parametrize("make", [filtered, semi_markov, linear_chain])
+@pytest.mark.parametrize("make", [filtered, filtered_over_every_span, semi_markov, linear_chain])
 @pytest.mark.parametrize("ask", ["log_partition", "marginals", "transition_counts"])
 def test_nor_does_the_graph_hold_itself(make, ask):
     """What a node of the graph holds must not hold the node: such a cycle no collector can see through."""

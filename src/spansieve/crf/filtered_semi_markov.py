@@ -80,7 +80,8 @@ class FilteredSemiMarkov(Distribution):
         `labels_per_span` and `budget` are the filter's (see `Candidates.from_local_scores`).
 
         With gold, both training rules hold (see `Candidates.for_training`). `marginals` are dense too, 0 where nothing
-        is kept. On the CPU the filter and the best path are one pass; on a GPU nothing in the loss makes the host wait.
+        is kept. On the CPU the filter and the best path are one pass, or one over every span where paths may skip and
+        nearly all is kept; on a GPU nothing in the loss makes the host wait.
         """
         limits = checked_limits(labels_per_span, budget)
         return _maker()(local_scores, global_scores, transition, lengths, gold, skip, limits, kernel)
