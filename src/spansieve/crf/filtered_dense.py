@@ -7,6 +7,7 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 from __future__ import annotations
 
 from functools import cached_property
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -24,10 +25,11 @@ class FilteredDense(FilteredFused):
     """The same distribution. The loss, log Z, the marginals and the best path never list the candidates; whatever else
     is asked of them does so first."""
 
-    def _filter(self, inputs: DenseInputs, is_tracked: bool) -> None:
-        self._inputs, self._has_best = inputs, False
-        self._kept_scores = self._kernel.kept_scores(*inputs[:4], inputs.gold_segments, inputs.limits)  # (B, L, K, Y)
-        if is_tracked:
+    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
+        self._take(inputs, kernel)
+        self._inputs, self._has_best, self._sums_found = inputs, False, None
+        self._kept_scores = kernel.kept_scores(*inputs[:4], inputs.gold_segments, inputs.limits)  # (B, L, K, Y)
+        if inputs.is_tracked:
             self._sums_found = self._swept(with_marginals=True)
 
     def _swept(self, with_marginals: bool) -> Sums:
@@ -37,7 +39,7 @@ class FilteredDense(FilteredFused):
         return self._kernel.dense_skip_sums(self._kept_scores, self.transition, self.lengths, with_marginals)
 
     @cached_property
-    def _kept(self) -> Kept:
+    def _kept(self) -> Kept:  # type: ignore[override]
         inputs = self._inputs
         return self._kernel.segments_from_scores(*inputs[:4], inputs.gold_segments, True, False, inputs.limits)
 

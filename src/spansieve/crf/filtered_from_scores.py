@@ -10,6 +10,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import (
@@ -22,7 +23,7 @@ from spansieve.crf.candidates import (
 from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_dense import FilteredDense
-from spansieve.crf.filtered_fused import FilteredFused
+from spansieve.crf.filtered_fused import FilteredFused, filtered_at_once
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import FilterLimits, Sums
@@ -43,6 +44,10 @@ class DenseInputs(NamedTuple):
     gold: Gold | None
     skip: bool
     limits: FilterLimits
+
+    @property
+    def is_tracked(self) -> bool:
+        return (self.global_scores.requires_grad or self.transition.requires_grad) and torch.is_grad_enabled()
 
     @property
     def gold_segments(self) -> FlatSegments | None:
@@ -80,8 +85,8 @@ def filtered_from_scores(
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
     inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip, limits)
     if is_fused:
-        is_dense = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
-        return (FilteredDense if is_dense else FilteredFused)(inputs, kernel)
+        found = filtered_at_once(inputs, kernel)
+        return FilteredDense(inputs, kernel) if found is None else FilteredFused(inputs, kernel, found)
     return FilteredByMask(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,34 +24,44 @@ from spansieve.segments import Segment
 
 if TYPE_CHECKING:
     from spansieve.crf.filtered_from_scores import DenseInputs
+    from spansieve.crf.kernels.cpu.filter import Kept
+
+
+class Found(NamedTuple):
+    kept: Kept
+    sums: Sums | None  # arrays: a tensor would join the graph that holds the distribution
+    has_best: bool
+
+
+def filtered_at_once(inputs: DenseInputs, kernel: ModuleType) -> Found | None:
+    """What the filter keeps, and out of the same call what will be asked for: in training the sums, otherwise the best
+    path. None where a sweep over every span is cheaper."""
+    gold, skip, limits = inputs.gold_segments, inputs.skip, inputs.limits
+    if inputs.is_tracked:
+        found = kernel.sums_from_scores(*inputs[:4], gold, skip, limits, unless_dense=True)
+        return None if found is None else Found(found[0], found[1], False)
+    kept = kernel.segments_from_scores(*inputs[:4], gold, skip, gold is None, limits, unless_dense=True)
+    return None if kept is None else Found(kept, None, gold is None)
 
 
 class FilteredFused(FilteredSemiMarkov):
     """The flat distribution, with scores looked up in the dense ones. `marginals` are dense again, (B, L, K, Y).
 
-    The filter runs at once, and out of the same call comes what will be asked for: in training the sums, otherwise the
-    best path. Tensors are made of what it found only on demand: at 3 µs a sentence each of them counts.
+    Tensors are made of what the filter found only on demand: at 3 µs a sentence each of them counts.
     """
 
-    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
-        # No super().__init__: its `scores` are made on demand.
-        global_scores, transition = inputs.global_scores, inputs.transition
-        self.transition, self.lengths, self.skip = transition, inputs.lengths, inputs.skip
-        self.num_sentences, self._kernel = len(global_scores), kernel
-        self._shape = global_scores.shape
-        is_tracked = (global_scores.requires_grad or transition.requires_grad) and torch.is_grad_enabled()
-        self._dense = global_scores.detach() if global_scores.requires_grad and not is_tracked else global_scores
-        self._has_best = inputs.gold is None and not is_tracked
-        self._sums_found: Sums | None = None  # arrays: a tensor would join the graph that holds this
-        self._gold, self._given_gold = inputs.gold, inputs.given_gold
-        self._filter(inputs, is_tracked)
+    def __init__(self, inputs: DenseInputs, kernel: ModuleType, found: Found) -> None:
+        self._take(inputs, kernel)
+        self._kept, self._sums_found, self._has_best = found
 
-    def _filter(self, inputs: DenseInputs, is_tracked: bool) -> None:
-        kernel, gold = self._kernel, inputs.gold_segments
-        if is_tracked:
-            self._kept, self._sums_found = kernel.sums_from_scores(*inputs[:4], gold, inputs.skip, inputs.limits)
-        else:
-            self._kept = kernel.segments_from_scores(*inputs[:4], gold, inputs.skip, self._has_best, inputs.limits)
+    def _take(self, inputs: DenseInputs, kernel: ModuleType) -> None:
+        # Instead of super().__init__: its `scores` are made on demand.
+        global_scores, self.transition, self.lengths = inputs[1:4]
+        self.skip, self.num_sentences, self._kernel = inputs.skip, len(global_scores), kernel
+        self._shape = global_scores.shape
+        is_cut_off = global_scores.requires_grad and not inputs.is_tracked
+        self._dense = global_scores.detach() if is_cut_off else global_scores
+        self._gold, self._given_gold = inputs.gold, inputs.given_gold
 
     @property
     def dense_scores(self) -> Tensor:  # type: ignore[override]
@@ -111,18 +121,17 @@ class FilteredFused(FilteredSemiMarkov):
 
     @cached_property
     def _tracked_log_partition(self) -> Tensor:
-        return self._new_log_partition()
-
-    def _new_log_partition(self) -> Tensor:
         return _LogPartitionOfDense.apply(self._without_caches(), self._dense, self.transition)
 
     def log_prob(self, structures: Sequence[Any] | Gold) -> Tensor:
-        score = self._score_of(self._dense_parts(structures), self._dense, self.transition)
-        if (score == -torch.inf).any():
+        parts = self._dense_parts(structures)
+        if self._is_tracked and "_tracked_log_partition" not in self.__dict__:
+            result = _LogProbOfDense.apply(self._without_caches(), parts, self._dense, self.transition)
+        else:
+            result = self._score_of(parts, self._dense, self.transition) - self.log_partition
+        if not (result > -torch.inf).all():
             self._checked_parts(structures)  # raises, and names what is impossible
-        # A node of the graph of its own, so that each loss can be gone back through.
-        is_new = self._is_tracked and "_tracked_log_partition" not in self.__dict__
-        return score - (self._new_log_partition() if is_new else self.log_partition)
+        return result
 
     def _dense_parts(self, structures: Sequence[Any] | Gold) -> Parts:
         # The gold that the candidates were made for is a path by construction, unless it overlaps itself.
@@ -170,10 +179,34 @@ class _LogPartitionOfDense(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        dense, transition, marginals, counts = ctx.saved_tensors
-        distribution = ctx.distribution
-        if not torch.is_grad_enabled():
-            return None, *distribution._weighted(gradient, marginals, counts)
-        marginals, counts = Expectations.apply(distribution, distribution._looked_up(dense), transition)
-        to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
-        return None, distribution._in_place(distribution._spread(gradient) * marginals), to_transition
+        return None, *_to_inputs(ctx, gradient)
+
+
+class _LogProbOfDense(torch.autograd.Function):
+    """score - log Z in one, for training: there is one dense gradient to write."""
+
+    @staticmethod
+    def forward(ctx, distribution, parts, dense, transition):
+        sums = distribution._sums_to_weight()
+        ctx.distribution, ctx.parts = distribution, parts
+        ctx.save_for_backward(dense, transition, sums.marginals, sums.transition_counts)
+        return distribution._score_of(parts, dense, transition) - sums.log_partition
+
+    @staticmethod
+    def backward(ctx, gradient):
+        to_dense, to_transition = _to_inputs(ctx, -gradient)
+        parts = ctx.parts
+        to_dense.view(-1).index_add_(0, parts.part, gradient.index_select(0, parts.sentence))
+        to_transition.view(-1).index_add_(0, parts.pair, gradient.index_select(0, parts.pair_sentence))
+        return None, None, to_dense, to_transition
+
+
+def _to_inputs(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """To the dense scores and to the transition, from what reaches log Z."""
+    dense, transition, marginals, counts = ctx.saved_tensors
+    distribution = ctx.distribution
+    if not torch.is_grad_enabled():
+        return distribution._weighted(gradient, marginals, counts)
+    marginals, counts = Expectations.apply(distribution, distribution._looked_up(dense), transition)
+    to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
+    return distribution._in_place(distribution._spread(gradient) * marginals), to_transition

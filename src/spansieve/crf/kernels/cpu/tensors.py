@@ -85,18 +85,26 @@ def filter_spans(
 
 
 def segments_from_scores(
-    local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool, limits=PLAIN_FILTER
-) -> Kept:
-    """The candidates with their global scores and, if asked for, which of them the best path takes and its score."""
+    local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool, limits=PLAIN_FILTER,
+    unless_dense: bool = False,
+) -> Kept | None:  # fmt: skip
+    """The candidates with their global scores and, if asked for, which of them the best path takes and its score.
+
+    `unless_dense`: nothing where a sweep over every span is cheaper, which can be so with `skip`.
+    """
     arrays = _array(local_scores), _array(global_scores), _array(transition), _array(lengths)
+    if unless_dense and skip and cpu.is_dense_cheaper(arrays[0], arrays[3], limits):
+        return None
     return cpu.segments_from_scores(*arrays, gold, skip, find_best, torch.get_num_threads(), limits)
 
 
 def sums_from_scores(
-    local_scores, global_scores, transition, lengths, gold, skip: bool, limits=PLAIN_FILTER
-) -> tuple[Kept, Sums]:
+    local_scores, global_scores, transition, lengths, gold, skip: bool, limits=PLAIN_FILTER, unless_dense: bool = False
+) -> tuple[Kept, Sums] | None:
     """The candidates with their global scores, and the sums over the paths through them, all of it arrays."""
     arrays = _arrays(local_scores, global_scores, transition, lengths)
+    if unless_dense and skip and cpu.is_dense_cheaper(arrays[0], arrays[3], limits):
+        return None
     return cpu.sums_from_scores(*arrays, gold, skip, _threads(), limits)
 
 
@@ -109,10 +117,6 @@ def kept_sums(kept: Kept, transition: Tensor, lengths: Tensor, skip: bool, with_
 def dense_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, kept: Kept, shape: Sequence[int]):
     """To the dense scores and to the transition, from what reaches log Z."""
     return _tensors(cpu.dense_expectations(*_arrays(gradient, marginals, counts), kept, tuple(shape)))
-
-
-def is_dense_cheaper(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> bool:
-    return cpu.is_dense_cheaper(*_arrays(local_scores, lengths), limits)
 
 
 def kept_scores(local_scores, global_scores, transition, lengths, gold, limits=PLAIN_FILTER) -> Tensor:
