@@ -67,6 +67,6 @@ def test_the_command_writes_a_table(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     page = (tmp_path / "prediction_cpu.md").read_text()
-    assert "Made by `spansieve benchmark prediction model dev.conll --sentences 5 --threads 1`." in page
+    assert "Made by `spansieve benchmark prediction model dev.conll --sentences 5 --rounds 1 --threads 1`." in page
     assert "Busy." in page
     assert PREPARED in page
