@@ -19,6 +19,7 @@ import torch
 
 from spansieve.config import EncoderConfig
 from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
+from spansieve.crf.candidates import candidate_mask
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import HEADS
@@ -175,7 +176,7 @@ def test_what_lands_is_decided_as_the_distribution_has_it(skip, limits):
     transition = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
     arguments = (local_scores, global_scores, transition, lengths)
     expected = FilteredSemiMarkov.from_scores(*arguments, skip=skip, **limits._asdict())
-    landing = Landing(local_scores, global_scores, lengths, limits)
+    landing = Landing(candidate_mask(local_scores, lengths, None, skip, limits), global_scores)
     decided = landing.decide(lengths.numpy(), transition.numpy(), skip, True)
     found = [[] for _ in lengths]
     for b, start, end, label in zip(*(column.tolist() for column in decided[:4])):
@@ -189,8 +190,9 @@ def test_more_candidates_than_there_is_room_for_come_again():
     local_scores, global_scores, lengths = scores()
     local_scores[..., 0] -= 100  # nothing is null: all spans are kept
     transition = np.zeros((4, 4), np.float32)
-    landing = Landing(local_scores, global_scores, lengths)
-    assert int(pack(local_scores, global_scores, lengths, 5).number) > landing._room
+    is_candidate = candidate_mask(local_scores, lengths, None, False)
+    landing = Landing(is_candidate, global_scores)
+    assert int(pack(is_candidate, global_scores, 5).number) > landing._room
     decided = landing.decide(lengths.numpy(), transition, False, True)
     expected = FilteredSemiMarkov.from_scores(local_scores, global_scores, torch.zeros(4, 4), lengths)
     assert len(decided.start) == sum(map(len, expected.mode))
@@ -200,7 +202,9 @@ def test_scores_that_are_no_numbers_are_told():
     local_scores, global_scores, lengths = scores()
     global_scores[:] = torch.nan
     with pytest.raises(ValueError, match="must be numbers, got NaN"):
-        Landing(local_scores, global_scores, lengths).decide(lengths.numpy(), np.zeros((4, 4), np.float32), False, True)
+        Landing(candidate_mask(local_scores, lengths, None, False), global_scores).decide(
+            lengths.numpy(), np.zeros((4, 4), np.float32), False, True
+        )
 
 
 # ---- What the encoder reads, without it ------------------------------------------------------------------------------

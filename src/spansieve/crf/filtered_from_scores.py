@@ -142,7 +142,7 @@ class FilteredByMask(FilteredSemiMarkov):
     """
 
     def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
-        self.inputs = inputs
+        self._inputs = inputs
         self.lengths, self.skip = inputs.lengths, inputs.skip
         Distribution.__init__(self, inputs.global_scores, inputs.transition, len(inputs.lengths), kernel)
 
@@ -151,9 +151,9 @@ class FilteredByMask(FilteredSemiMarkov):
         return self.scores
 
     @cached_property
-    def _is_candidate(self) -> Tensor:
+    def is_candidate(self) -> Tensor:
         """(B, L, K, Y)."""
-        local_scores, gold, limits = self.inputs.local_scores, self.inputs.gold, self.inputs.limits
+        local_scores, gold, limits = self._inputs.local_scores, self._inputs.gold, self._inputs.limits
         if limits.budget is None:
             return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip, limits.labels_per_span)
         mask = kept_mask(local_scores, self.lengths, limits)
@@ -164,7 +164,7 @@ class FilteredByMask(FilteredSemiMarkov):
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]
         _, num_tokens, max_width, _ = self.scores.shape
-        return Candidates(*candidates_of_mask(self._is_candidate), self.lengths, num_tokens, max_width)
+        return Candidates(*candidates_of_mask(self.is_candidate), self.lengths, num_tokens, max_width)
 
     @cached_property
     def _index(self) -> Tensor:
@@ -175,12 +175,12 @@ class FilteredByMask(FilteredSemiMarkov):
 
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         return self._kernel.dense_filtered_sums(
-            self._is_candidate, scores, transition, self.lengths, self.skip, with_marginals
+            self.is_candidate, scores, transition, self.lengths, self.skip, with_marginals
         )
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         return self._kernel.dense_filtered_best(
-            self._is_candidate, self.scores.detach(), self.transition.detach(), self.lengths, self.skip
+            self.is_candidate, self.scores.detach(), self.transition.detach(), self.lengths, self.skip
         )
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
@@ -192,8 +192,8 @@ class FilteredByMask(FilteredSemiMarkov):
 
     def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
         # The gold that the candidates were made for is a path by construction; to look would make the host wait.
-        if self.inputs.gold is not None and structures is self.inputs.given_gold:
-            return self.inputs.gold.parts
+        if self._inputs.gold is not None and structures is self._inputs.given_gold:
+            return self._inputs.gold.parts
         return super()._checked_parts(structures)
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import candidate_mask
-from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, cpu
+from spansieve.crf.kernels import cpu
 
 
 class Decided(NamedTuple):
@@ -38,23 +37,14 @@ class Packed(NamedTuple):
     score: Tensor  # (R + 1,): global
 
 
-class _Kept(NamedTuple):
-    """By a filter, of what it may keep: the labels of all spans, or one of each."""
-
-    is_kept: Tensor  # (M,)
-    place: Tensor  # (M,): in the flattened (B, L, K, Y)
-    score: Tensor  # (M,): global
-
-
-def pack(
-    local_scores: Tensor, global_scores: Tensor, lengths: Tensor, room: int, limits: FilterLimits = PLAIN_FILTER
-) -> Packed:
-    """The filter, in tensor operations of fixed shapes; its definition is `crf.candidates.candidate_mask`."""
-    keep = _keep_best_label if limits == PLAIN_FILTER else _keep
-    is_kept, place, score = keep(local_scores, global_scores, lengths, limits)
+def pack(is_candidate: Tensor, global_scores: Tensor, room: int) -> Packed:
+    """What is kept of (B, L, K, Y), in tensor operations of fixed shapes."""
+    is_kept = is_candidate.flatten()
     rank = is_kept.cumsum(0)
     # All that is not kept, or that there is no room for, goes to the last place, which nobody reads.
     slot = torch.where(is_kept & (rank <= room), rank - 1, room)
+    place = torch.arange(len(is_kept), device=is_kept.device)
+    score = global_scores.flatten()
     return Packed(
         rank[-1:],
         place.new_zeros(room + 1).scatter_(0, slot, place),
@@ -62,35 +52,18 @@ def pack(
     )
 
 
-def _keep_best_label(local_scores: Tensor, global_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> _Kept:
-    """The paper's filter, without looking at every label again."""
-    _, num_tokens, max_width, num_labels = local_scores.shape
-    device = local_scores.device
-    end = torch.arange(num_tokens, device=device)[:, None] + torch.arange(1, max_width + 1, device=device)  # (L, K)
-    label = local_scores.argmax(-1, keepdim=True)  # (B, L, K, 1)
-    is_kept = ((label[..., 0] > 0) & (end <= lengths[:, None, None])).flatten()
-    place = torch.arange(len(is_kept), device=device) * num_labels + label.flatten()
-    return _Kept(is_kept, place, global_scores.gather(-1, label).flatten())
-
-
-def _keep(local_scores: Tensor, global_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> _Kept:
-    is_kept = candidate_mask(local_scores, lengths, None, False, limits).flatten()
-    return _Kept(is_kept, torch.arange(len(is_kept), device=is_kept.device), global_scores.flatten())
-
-
 class Landing:
     """The candidates of a batch on their way to the host. `decide` waits for them, and for nothing after them."""
 
-    def __init__(
-        self, local_scores: Tensor, global_scores: Tensor, lengths: Tensor, limits: FilterLimits = PLAIN_FILTER
-    ) -> None:
-        self._scores, self._limits = (local_scores, global_scores, lengths), limits
-        self._start(room=lengths.numel() * local_scores.shape[1])
+    def __init__(self, is_candidate: Tensor, global_scores: Tensor) -> None:
+        """Of dense ones, (B, L, K, Y) each."""
+        self._kept, self._shape = (is_candidate, global_scores), tuple(is_candidate.shape)
+        self._start(room=self._shape[0] * self._shape[1])
 
     @torch.inference_mode()
     def _start(self, room: int) -> None:
         self._room = room
-        packed = pack(*self._scores, room, self._limits)
+        packed = pack(*self._kept, room)
         self._arrived = None
         if packed.number.is_cuda:
             packed = Packed._make(_to_pinned(tensor) for tensor in packed)
@@ -106,7 +79,7 @@ class Landing:
             self._start(room=number)
             return self.decide(lengths, transition, skip, with_probabilities)
         place, score = (tensor[:number].numpy() for tensor in self._packed[1:])
-        return decide(place, score, self._scores[0].shape, lengths, transition, skip, with_probabilities)
+        return decide(place, score, self._shape, lengths, transition, skip, with_probabilities)
 
 
 def _to_pinned(tensor: Tensor) -> Tensor:

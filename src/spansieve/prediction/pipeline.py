@@ -119,9 +119,8 @@ class Pipeline:
             return lambda: decided
         if self._transition is None:
             self._transition = distribution.transition.detach().cpu().numpy()
-        inputs, transition = distribution.inputs, self._transition
-        landing = Landing(inputs.local_scores, inputs.global_scores, inputs.lengths, inputs.limits)
-        skip = bool(distribution.skip)
+        landing = Landing(distribution.is_candidate, distribution.dense_scores)
+        transition, skip = self._transition, bool(distribution.skip)
         return lambda: landing.decide(lengths, transition, skip, probabilities)
 
     def _decided(self, distribution: Distribution, probabilities: bool) -> Decided:
