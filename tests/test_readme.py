@@ -91,7 +91,7 @@ def test_the_scores_are_those_of_the_results():
 @pytest.mark.parametrize(
     ("stem", "figures"),
     [
-        ("conll2003_cpu", ["83.23"]),
+        ("conll2003_cpu", ["83.18"]),
         ("tagging_cpu", ["35,703"]),
         ("bulk_cuda", ["542,552"]),
         (

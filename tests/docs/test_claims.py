@@ -43,7 +43,7 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
     ("stem", "figures"),
     [
         ("nested_germeval2014_cpu", ["59.10", "56.85"]),
-        ("conll2003_cpu", ["83.23", "6.8 minutes"]),
+        ("conll2003_cpu", ["83.18", "5.1 minutes"]),
         ("throughput_minilm_cuda", ["0.937"]),
     ],
 )
