@@ -43,14 +43,14 @@ def check_best(distribution: Distribution, oracle: Oracle, is_exact: bool) -> No
     close(distribution.max_score, oracle.max_score, size_of(oracle))
     if np.isinf(oracle.max_score).any():
         return
-    mode = distribution.mode
+    mode, first = distribution.mode, [ranked[0][0] for ranked in distribution.top_k(1)]
     tolerance = TOLERANCE[distribution.scores.dtype] * max(1.0, size_of(oracle))
     for b in range(len(mode)):
-        (score,) = [score for score, one in oracle.scored[b] if one.structure == mode[b]]
-        assert abs(score - oracle.max_score[b]) <= tolerance
+        for best in (mode[b], first[b]):  # which may round otherwise where two are level
+            (score,) = [score for score, one in oracle.scored[b] if one.structure == best]
+            assert abs(score - oracle.max_score[b]) <= tolerance
         if is_exact:
-            assert mode[b] == oracle.mode(b)
-    assert [ranked[0][0] for ranked in distribution.top_k(1)] == mode
+            assert mode[b] == first[b] == oracle.mode(b)
 
 
 def check_scores(distribution: Distribution, oracle: Oracle) -> None:
