@@ -176,7 +176,7 @@ def test_settings_by_their_dotted_names():
         ("model.head", "hmm", "model.head must be one of"),
         ("training.epochs", 0, "epochs must be at least 1"),
         ("training.epochs", None, "training.epochs must be one of int, got None"),
-        ("model", {}, "model must be one of ModelConfig"),
+        ("model", {}, "model is a table: its settings are set one by one"),
     ],
 )
 def test_settings_that_cannot_be(name, value, message):
@@ -205,3 +205,11 @@ def test_settings_as_they_are_typed(text, expected):
 def test_what_is_no_setting(text):
     with pytest.raises(ConfigError, match=r"a setting must look like training.rate=0.001"):
         parsed_setting(text)
+
+
+def test_the_order_of_settings_does_not_matter():
+    both = {"model.global_loss": "unfiltered", "model.skip": True}
+    reverse = dict(reversed(both.items()))
+    assert with_settings(Config(), both) == with_settings(Config(), reverse)
+    with pytest.raises(ConfigError, match="needs skip=true"):
+        with_settings(Config(), {"model.global_loss": "unfiltered"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -191,9 +191,17 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     >>> with_settings(Config(), {"model.encoder.pooling": "mean"}).model.encoder.pooling
     'mean'
     """
+    values = to_dict(config)
     for path, value in settings.items():
-        config = _replaced(config, path.split("."), value, path)
-    return config
+        table, (*tables, name) = values, path.split(".")
+        for inner in tables:
+            _check_known(inner, table, path)
+            table = table[inner]
+            _check(isinstance(table, dict), f"unknown setting {path!r}; {inner} has no settings of its own")
+        _check_known(name, table, path)
+        _check(not isinstance(table[name], dict), f"{path} is a table: its settings are set one by one, got {value!r}")
+        table[name] = value
+    return from_dict(type(config), values)  # all at once: one may be allowed only by another
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
@@ -208,16 +216,8 @@ def parsed_setting(text: str) -> tuple[str, Any]:
         return name.strip(), value.strip()
 
 
-def _replaced(config: Any, names: list[str], value: Any, path: str) -> Any:
-    first, *rest = names
-    known = [f.name for f in fields(config)]
-    if first not in known:
-        raise ConfigError(f"unknown setting {path!r}; known here are {', '.join(known)}")
-    if rest:
-        inner = getattr(config, first)
-        _check(is_dataclass(inner), f"unknown setting {path!r}; {first} has no settings of its own")
-        return replace(config, **{first: _replaced(inner, rest, value, path)})
-    return replace(config, **{first: _checked(value, get_type_hints(type(config))[first], path)})
+def _check_known(name: str, table: Mapping[str, Any], path: str) -> None:
+    _check(name in table, f"unknown setting {path!r}; known here are {', '.join(table)}")
 
 
 def _checked(value: Any, hint: Any, path: str) -> Any:
