@@ -25,14 +25,13 @@ class CRF(Head):
         super().__init__(labels, max_width)
         self.tags = SegmentTags(labels, config.scheme)
         self.constraints = TagConstraints.from_tags(self.tags.names)
-        hidden_size = config.hidden_size
-        # Of linear features of segments the like for tokens is a linear layer: so the paper has it.
-        hidden = (nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout))
-        self.output = (
-            nn.Linear(size, len(self.tags))
-            if config.features in ("sum", "mean")
-            else nn.Sequential(*hidden, nn.Linear(hidden_size, len(self.tags)))
-        )
+        hidden_size, num_tags = config.hidden_size, len(self.tags)
+        self.output: nn.Module
+        if config.features in ("sum", "mean"):  # linear of segments, and so of tokens: as the paper has it
+            self.output = nn.Linear(size, num_tags)
+        else:
+            layers = nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout)
+            self.output = nn.Sequential(*layers, nn.Linear(hidden_size, num_tags))
         self.transition = nn.Parameter(torch.zeros(len(self.tags), len(self.tags)))
 
     def fits(self, segment: Segment) -> bool:
