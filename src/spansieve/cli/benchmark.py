@@ -17,6 +17,7 @@ from spansieve.cli.benchmark_onnx import onnx
 from spansieve.cli.benchmark_partial import partial
 from spansieve.cli.benchmark_prediction import prediction
 from spansieve.cli.benchmark_service import service
+from spansieve.cli.benchmark_soft_filters import soft_filters
 
 app = typer.Typer()
 app.command()(active_learning)
@@ -28,6 +29,7 @@ app.command()(onnx)
 app.command()(partial)
 app.command()(prediction)
 app.command()(service)
+app.command()(soft_filters)
 
 
 @app.command()

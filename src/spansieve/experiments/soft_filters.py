@@ -1,0 +1,237 @@
+"""What a softer filter costs on the CPU, and what a budget bounds, where paths may skip.
+
+The same call by both of its forms, the candidates listed or a sweep over every span, and as the library chooses between
+them. They take turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spansieve.crf import FilteredSemiMarkov
+from spansieve.crf.filtered_dense import FilteredDense
+from spansieve.crf.kernels.cpu import dense_filter
+from spansieve.experiments.core_work import LOG_PARTITION, MODE, Work
+from spansieve.experiments.measuring import Contender, one_thread, timed_side_by_side
+from spansieve.experiments.memory import peak_memory
+
+LISTED, EVERY_SPAN, LIBRARY = "listed", "every span", "the library"
+WORKS = tuple(Work(num_labels, num_tokens=length) for length in (32, 128) for num_labels in (5, 19))
+PER_SPAN = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 2.0)  # candidates; beyond these, every label of every span
+BUDGET = 64  # candidates of a sentence, where it is asked what a budget bounds
+
+
+@dataclass(frozen=True)
+class SoftFilter:
+    """A filter that may keep every label of a span, on the scores of a batch."""
+
+    work: Work
+    above_null: float  # labels of a span, in the mean
+    budget: int | None = None
+
+    @property
+    def local_scores(self) -> Tensor:
+        """Those of the work, with null moved so that this many labels stand above it."""
+        scores = self.work.local_scores.clone()
+        lead = (scores[..., 1:] - scores[..., :1])[:, is_span(self.work)].flatten().sort(descending=True).values
+        above = round(self.above_null * len(lead) / (self.work.num_labels - 1))
+        scores[..., 0] += lead[above] if above < len(lead) else lead[-1] - 1.0
+        return scores
+
+    def on(self, local_scores: Tensor, global_scores: Tensor, transition: Tensor) -> FilteredSemiMarkov:
+        return FilteredSemiMarkov.from_scores(
+            local_scores,
+            global_scores,
+            transition,
+            self.work.lengths,
+            skip=True,
+            labels_per_span=self.work.num_labels - 1,
+            budget=self.budget,
+        )
+
+    def tasks(self) -> dict[str, Callable[[], object]]:
+        """From scores to the answer."""
+        local_scores, dense, transition = self.local_scores, self.work.global_scores, self.work.transition
+        inputs = [tensor.clone().requires_grad_() for tensor in (dense, transition)]
+        return {
+            MODE: lambda: self.on(local_scores, dense, transition).mode,
+            LOG_PARTITION: lambda: torch.autograd.grad(self.on(local_scores, *inputs).log_partition.sum(), inputs),
+        }
+
+    def distribution(self) -> FilteredSemiMarkov:
+        return self.on(self.local_scores, self.work.global_scores, self.work.transition)
+
+
+def is_span(work: Work) -> Tensor:
+    """(L, K)."""
+    start = torch.arange(work.num_tokens)[:, None]
+    return start + torch.arange(1, work.max_width + 1) <= work.num_tokens
+
+
+# ---- The two forms ---------------------------------------------------------------------------------------------------
+
+
+def run_forms(
+    seconds: float, works: Sequence[Work] = WORKS, per_span: Sequence[float] = PER_SPAN
+) -> list[dict[str, object]]:
+    """A row for each batch, number of candidates and task: without a budget, and with everything above null and a
+    budget of as many."""
+    rows = []
+    with one_thread():
+        for work in works:
+            num_spans, most = int(is_span(work).sum()), work.num_labels - 1
+            wanted = [*(candidates for candidates in per_span if candidates < most), most]
+            for candidates in wanted:
+                rows += _rows(SoftFilter(work, candidates), candidates, seconds)
+            for candidates in wanted:
+                rows += _rows(SoftFilter(work, most, round(candidates * num_spans)), candidates, seconds)
+    return rows
+
+
+def forms_of(kept: SoftFilter) -> list[Contender]:
+    forms = {LISTED: math.inf, EVERY_SPAN: 0.0, LIBRARY: dense_filter.DENSE_FROM}
+    tasks = kept.tasks().items()
+    return [Contender(task, name, _forced(run, at)) for task, run in tasks for name, at in forms.items()]
+
+
+def _forced(run: Callable[[], object], dense_from: float) -> Callable[[], object]:
+    def forced() -> object:
+        before = dense_filter.DENSE_FROM
+        dense_filter.DENSE_FROM = dense_from
+        try:
+            return run()
+        finally:
+            dense_filter.DENSE_FROM = before
+
+    return forced
+
+
+def _rows(kept: SoftFilter, candidates: float, seconds: float) -> list[dict[str, object]]:
+    chosen = EVERY_SPAN if isinstance(kept.distribution(), FilteredDense) else LISTED
+    timings = timed_side_by_side(forms_of(kept), seconds)
+    rows = []
+    for task in (MODE, LOG_PARTITION):
+        times = {t.contender.name: 1e6 * t.seconds for t in timings if t.contender.task == task}
+        cheaper = min(times[LISTED], times[EVERY_SPAN])
+        row: dict[str, object] = {"L": kept.work.num_tokens, "Y": kept.work.num_labels, "task": task}
+        row |= {"budget": kept.budget or "", "candidates a span": f"{candidates:g}"}
+        row |= {f"{name}, µs": round(time) for name, time in times.items()}
+        rows.append(row | {"it takes": chosen, "times the cheaper": f"{times[LIBRARY] / cheaper:.2f}"})
+    return rows
+
+
+def break_even(rows: Sequence[dict]) -> list[dict[str, object]]:
+    """Of each batch and task the candidates a span from which the sweep over every span is cheaper, on a line between
+    the logarithms of two measurements, and how far the library was from the cheaper form."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault((row["L"], row["Y"], row["task"], "yes" if row["budget"] else "no"), []).append(row)
+    found = []
+    for (length, num_labels, task, has_budget), those in groups.items():
+        times = [float(row["times the cheaper"]) for row in those]
+        found.append(
+            {
+                "L": length,
+                "Y": num_labels,
+                "task": task,
+                "budget": has_budget,
+                "every span is cheaper from": _crossing(those),
+                "the library, times the cheaper": f"{sorted(times)[len(times) // 2]:.2f}",
+                "at most": f"{max(times):.2f}",
+            }
+        )
+    return found
+
+
+def _crossing(rows: Sequence[dict]) -> str:
+    at = [math.log(float(row["candidates a span"])) for row in rows]
+    gain = [math.log(row[f"{LISTED}, µs"] / row[f"{EVERY_SPAN}, µs"]) for row in rows]
+    last = max((k for k in range(len(rows)) if gain[k] <= 0), default=-1)  # noise may cross more than once
+    if last in (-1, len(rows) - 1):
+        return f"before {math.exp(at[0]):g}" if last < 0 else "nowhere"
+    part = -gain[last] / (gain[last + 1] - gain[last])
+    return f"{math.exp(at[last] + part * (at[last + 1] - at[last])):.2f}"
+
+
+# ---- What a budget bounds --------------------------------------------------------------------------------------------
+
+
+def run_budget(
+    seconds: float,
+    works: Sequence[Work] = WORKS[-2:],
+    above_null: Sequence[float] = (0.02, 0.2, 1.0),
+    budget: int = BUDGET,
+) -> list[dict[str, object]]:
+    """A row for each batch and number of labels above null, without a budget and with one: the graph, the time of both
+    tasks and the memory that log Z with its gradient takes on top."""
+    rows = []
+    with one_thread():
+        for work in works:
+            for above in (*above_null, float(work.num_labels - 1)):
+                filters = {name: SoftFilter(work, above, limit) for name, limit in (("none", None), ("some", budget))}
+                contenders = [
+                    Contender(task, name, run) for name, kept in filters.items() for task, run in kept.tasks().items()
+                ]
+                timings = timed_side_by_side(contenders, seconds)
+                for name, kept in filters.items():
+                    times = {t.contender.task: t.seconds for t in timings if t.contender.name == name}
+                    rows.append(_bounded_row(kept, times))
+    return rows
+
+
+def _bounded_row(kept: SoftFilter, times: dict[str, float]) -> dict[str, object]:
+    candidates = kept.distribution().candidates
+    row: dict[str, object] = {"L": kept.work.num_tokens, "Y": kept.work.num_labels}
+    row |= {"above null, a span": f"{kept.above_null:g}", "budget": kept.budget or ""}
+    row |= {"candidates": round(len(candidates) / candidates.num_sentences)}
+    row |= {"edges": round(float(candidates.num_edges.double().mean()))}
+    row |= {f"{task}, µs": round(1e6 * time) for task, time in times.items()}
+    run = kept.tasks()[LOG_PARTITION]
+    before = peak_memory(reset=True)
+    run()
+    return row | {"MB on top": round((peak_memory() - before) / 1e6, 1)}
+
+
+# ---- What is shown ---------------------------------------------------------------------------------------------------
+
+
+STYLES: dict[str, dict[str, Any]] = {
+    LIBRARY: {"color": "#fdba74", "linewidth": 6},
+    LISTED: {"color": "#1d4ed8", "marker": "o"},
+    EVERY_SPAN: {"color": "#475569", "marker": "s"},
+}
+
+
+def plot_forms(rows: Sequence[dict], path: Path) -> None:
+    """Times over the candidates a span, for the shortest sentences: a panel for each number of labels, task and with or
+    without a budget."""
+    from matplotlib.figure import Figure
+
+    length = min(row["L"] for row in rows)
+    panels: dict[tuple, list[dict]] = {}
+    for row in rows:
+        if row["L"] == length:
+            panels.setdefault((row["Y"], bool(row["budget"]), row["task"]), []).append(row)
+    num_rows = len({num_labels for num_labels, _, _ in panels})
+    figure = Figure(figsize=(14, 3.1 * num_rows), layout="constrained")
+    grid = figure.subplots(num_rows, len(panels) // num_rows, squeeze=False, sharex=True)
+    for axis, ((num_labels, has_budget, task), here) in zip(grid.flat, panels.items()):
+        at = [float(row["candidates a span"]) for row in here]
+        for name, style in STYLES.items():
+            axis.plot(at, [row[f"{name}, µs"] for row in here], label=name, markersize=4, **style)
+        axis.axvline(dense_filter.DENSE_FROM, color="#94a3b8", linestyle=":")
+        axis.set(xscale="log", yscale="log", title=f"{task}, Y = {num_labels}{', a budget' if has_budget else ''}")
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in grid[-1]:
+        axis.set_xlabel("candidates a span")
+    for axis in grid[:, 0]:
+        axis.set_ylabel("µs a batch")
+    grid[0, 0].legend(frameon=False)
+    figure.savefig(path, dpi=120)
