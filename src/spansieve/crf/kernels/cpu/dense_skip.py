@@ -15,37 +15,38 @@ Sums run in float64 whatever the scores are; maxima run in the scores' own type.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.semi_markov import add, merge_max, tile
+from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
+from spansieve.crf.kernels.cpu.span_room import (
+    add,
+    count_pairs,
+    merge_max,
+    room_for_best,
+    room_for_sums,
+    scatter,
+    tile,
+    with_weights,
+)
 from spansieve.crf.kernels.cpu.steps import (
     LARGEST_SCALE,
     add_by_label,
     log_sum,
     max_step,
-    pair_counts,
     segment_marginals,
     sum_by_label,
     sum_step,
-    transition_weights,
 )
 
 
 def dense_skip_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
     """log Z (B,); with it, if asked for, P(segment) (B, L, K, Y) and the expected label pairs (B, Y, Y)."""
-    num_sentences, num_labels = len(scores), len(transition)
-    sums = Sums(
-        np.empty(num_sentences, scores.dtype),
-        np.zeros(scores.shape if with_marginals else (0, 0, 0, 0), scores.dtype),
-        np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels), scores.dtype),
-    )
+    sums = new_sums(scores, len(scores), len(transition), with_marginals)
     transition = _free_of_null(transition).astype(np.float64)
-    over_sentences(_sums, num_sentences, threads, scores.size, scores, transition, lengths, *sums, with_marginals)
-    return sums if with_marginals else Sums(sums.log_partition, None, None)
+    over_sentences(_sums, len(scores), threads, scores.size, scores, transition, lengths, *sums, with_marginals)
+    return asked_for(sums, with_marginals)
 
 
 def dense_skip_best(scores, transition, lengths, threads=1):
@@ -68,68 +69,19 @@ def _free_of_null(transition):
     return transition
 
 
-class _Forward(NamedTuple):
-    """Room for the sweep over one sentence, by position 0 … L."""
-
-    before: np.ndarray  # (L + 1, Y): ⊕ over all that may come before a segment of each label
-    ended: np.ndarray  # (L + 1, Y): ⊕ over all whose last segment has each label, wherever that ended
-    tiled: np.ndarray  # (K·Y,): for maxima, a row of `before` K times
-    # For sums:
-    by_end: np.ndarray  # (K, (K + 1)·Y): a ring; row m % K holds the segments that end at m, and what had ended by then
-    exps: np.ndarray  # ((K + 1)·Y,)
-    totals: np.ndarray  # (Y,)
-    ended_exps: np.ndarray  # (L + 1, Y): exp(ended - ended_top)
-    ended_top: np.ndarray  # (L + 1,)
-
-
-class _Backward(NamedTuple):
-    beta: np.ndarray  # (L + 1, Y): ⊕ over all that may follow a segment of each label
-    carried: np.ndarray  # (Y,): ⊕ over all whose first segment has each label, wherever from here on that begins
-    carried_exps: np.ndarray  # (Y,)
-    ahead: np.ndarray  # (L + 1, Y): ⊕ over all that begins right there; only where `ahead_exps` are out of reach
-    ahead_exps: np.ndarray  # (L + 1, Y): exp(ahead - ahead_top)
-    ahead_top: np.ndarray  # (L + 1,)
-    scale: np.ndarray  # (L + 1,)
-    pairs: np.ndarray  # (Y, Y)
-
-
 # ---- Sums ---------------------------------------------------------------------------------------------------------
 
 
 @allocating
 def _sums(first, last, scores, transition, lengths, *sums):
-    num_tokens, max_width, num_labels = scores.shape[1:]
-    shape, row = (num_tokens + 1, num_labels), (max_width + 1) * num_labels
-    weights = np.empty((num_labels, num_labels))
-    offset = transition_weights(transition, weights)
-    transposed = np.ascontiguousarray(transition.T), np.ascontiguousarray(weights.T)
-    forward = _Forward(
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(1),
-        np.empty((max_width, row)),
-        np.empty(row),
-        np.empty(num_labels),
-        np.empty(shape),
-        np.empty(num_tokens + 1),
-    )
-    backward = _Backward(
-        np.empty(shape),
-        np.empty(num_labels),
-        np.empty(num_labels),
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(num_tokens + 1),
-        np.empty(num_tokens + 1),
-        np.empty((num_labels, num_labels)),
-    )
-    model = (scores, transition, weights, offset, lengths)
-    _both_ways(first, last, model, transposed, forward, backward, *sums)
+    model, transposed = with_weights(scores, transition, lengths)
+    _both_ways(first, last, model, transposed, room_for_sums(scores, True), *sums)
 
 
 @compiled
-def _both_ways(first, last, model, transposed, forward, backward, log_partition, marginals, counts, with_marginals):
+def _both_ways(first, last, model, transposed, room, log_partition, marginals, counts, with_marginals):
     scores, transition, weights, offset, lengths = model
+    forward, backward, pairs = room
     for b in range(first, last):
         length = lengths[b]
         if length == 0:
@@ -141,16 +93,10 @@ def _both_ways(first, last, model, transposed, forward, backward, log_partition,
         if not with_marginals:
             continue
         _sum_backward(scores[b], transposed, offset, length, total, forward, backward, marginals[b])
-        pairs = backward.pairs
-        pairs[:] = 0.0
-        pair_counts(
-            forward.ended, forward.ended_exps, forward.ended_top,
-            backward.ahead, backward.ahead_exps, backward.ahead_top,
-            length, model, total, backward.scale, pairs,
-        )  # fmt: skip
-        for y in range(1, pairs.shape[0]):
-            for z in range(1, pairs.shape[1]):
-                counts[b, y, z] = pairs[y, z]
+        count_pairs(length, model, total, forward, backward, pairs)
+        for y in range(1, counts.shape[1]):
+            for z in range(1, counts.shape[2]):
+                counts[b, y, z] = pairs.counts[y, z]
 
 
 @compiled
@@ -169,9 +115,7 @@ def _sum_forward(scores, transition, weights, offset, length, room):
             room.ended_top[i] = sum_step(
                 ended[i], transition, weights, offset, before[i], room.ended_exps[i], room.totals
             )
-        for w in range(min(max_width, length - i)):
-            at = w * num_labels
-            add(before[i], scores[i, w], room.by_end[(i + w + 1) % max_width, at : at + num_labels])
+        scatter(before[i], scores[i], i, min(max_width, length - i), room.by_end)
 
 
 @compiled
@@ -211,19 +155,7 @@ def _only_nothing(row):
 
 @allocating
 def _best(first, last, scores, *arguments):
-    num_tokens, max_width, num_labels = scores.shape[1:]
-    unused = np.empty((1, 1))
-    room = _Forward(
-        np.empty((num_tokens + 1, num_labels), scores.dtype),
-        np.empty((num_tokens + 1, num_labels), scores.dtype),
-        np.empty(max_width * num_labels, scores.dtype),
-        unused,
-        unused[0],
-        unused[0],
-        unused,
-        unused[0],
-    )
-    _trace(first, last, room, scores, *arguments)
+    _trace(first, last, room_for_best(scores), scores, *arguments)
 
 
 @compiled

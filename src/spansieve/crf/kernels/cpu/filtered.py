@@ -16,6 +16,7 @@ import numpy as np
 
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
 from spansieve.crf.kernels.cpu.nodes import Nodes, new_room
 from spansieve.crf.kernels.cpu.vector_math import exp
 
@@ -24,15 +25,10 @@ def filtered_sums(
     offsets, start, end, label, scores, transition, lengths, skip, with_marginals=True, threads=1
 ) -> Sums:
     """log Z (B,); with it, if asked for, P(candidate) (N,) and the expected label pairs (B, Y, Y)."""
-    num_sentences, num_labels = lengths.size, transition.shape[0]
-    sums = Sums(
-        np.empty(num_sentences, scores.dtype),
-        np.zeros(scores.size if with_marginals else 0, scores.dtype),
-        np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels), scores.dtype),
-    )
+    sums = new_sums(scores, lengths.size, len(transition), with_marginals)
     candidates = (offsets, start, end, label, scores, transition.astype(np.float64), lengths, blocks(start, skip))
-    over_sentences(sum_sentences, num_sentences, threads, scores.size, *candidates, *sums, with_marginals)
-    return sums if with_marginals else Sums(sums.log_partition, None, None)
+    over_sentences(sum_sentences, lengths.size, threads, scores.size, *candidates, *sums, with_marginals)
+    return asked_for(sums, with_marginals)
 
 
 def filtered_best(offsets, start, end, label, scores, transition, lengths, skip, threads=1):

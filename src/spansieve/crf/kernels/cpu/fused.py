@@ -8,6 +8,7 @@ from spansieve.crf.kernels import PLAIN_FILTER, Sums
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.filter import Kept, filter_and_trace, filter_with_room, joined
 from spansieve.crf.kernels.cpu.filtered import sum_sentences
+from spansieve.crf.kernels.cpu.gradients import add_up
 
 
 def sums_from_scores(
@@ -54,7 +55,4 @@ def _spread(gradient, nodes, marginals, counts, to_scores, to_transition):
     flat = to_scores.reshape(to_scores.size)
     for c in range(marginals.size):
         flat[nodes[3, c]] = gradient[nodes[4, c]] * marginals[c]
-    for b in range(counts.shape[0]):
-        for p in range(counts.shape[1]):
-            for y in range(counts.shape[2]):
-                to_transition[p, y] += gradient[b] * counts[b, p, y]
+    add_up(gradient, counts, to_transition)

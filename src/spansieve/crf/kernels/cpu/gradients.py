@@ -21,7 +21,7 @@ def weighted_expectations(gradient, marginals, counts, sentence=None):
         _by_row(gradient, marginals.reshape(rows), to_scores.reshape(rows))
     else:
         _by_sentence(gradient, sentence, marginals, to_scores)
-    _add_up(gradient, counts, to_transition)
+    add_up(gradient, counts, to_transition)
     return to_scores, to_transition
 
 
@@ -39,7 +39,8 @@ def _by_sentence(gradient, sentence, values, out):
 
 
 @compiled
-def _add_up(gradient, counts, out):
+def add_up(gradient, counts, out):
+    """out += Σ_b gradient[b] · counts[b]."""
     for b in range(counts.shape[0]):
         for p in range(counts.shape[1]):
             for y in range(counts.shape[2]):

@@ -16,6 +16,7 @@ import numpy as np
 
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences, reduction, vectorised
+from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
 from spansieve.crf.kernels.cpu.semi_markov import semi_markov_sums
 from spansieve.crf.kernels.cpu.steps import largest
 from spansieve.crf.kernels.cpu.vector_math import exp, log, weighted_rows_8, weighted_rows_16, weighted_rows_32
@@ -27,18 +28,14 @@ LOG_LEAST = -138.0
 
 def linear_chain_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
     """Forward and backward. `scores[b, i, y]` is the score of tag y at token i. O(L·Y²) per sentence."""
-    num_sentences, num_tags = len(scores), len(transition)
-    sums = Sums(
-        np.empty(num_sentences, scores.dtype),
-        np.zeros(scores.shape if with_marginals else (0, 0, 0), scores.dtype),
-        np.zeros((num_sentences if with_marginals else 0, num_tags, num_tags), scores.dtype),
-    )
+    num_sentences = len(scores)
+    sums = new_sums(scores, num_sentences, len(transition), with_marginals)
     is_scaled = np.zeros(num_sentences, np.bool_)
     arguments = (scores, transition, lengths, *sums, is_scaled, with_marginals)
     over_sentences(_sums, num_sentences, threads, scores.size, *arguments)
     if not is_scaled.all():
         _sum_in_log_space(np.flatnonzero(~is_scaled), scores, transition, lengths, sums, with_marginals, threads)
-    return sums if with_marginals else Sums(sums.log_partition, None, None)
+    return asked_for(sums, with_marginals)
 
 
 def _sum_in_log_space(which, scores, transition, lengths, sums, with_marginals, threads) -> None:

@@ -18,6 +18,7 @@ from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.filtered import longest, most_in_a_sentence
 from spansieve.crf.kernels.cpu.nested_room import find_rows, find_spans, most_slots, new_room
+from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
 from spansieve.crf.kernels.cpu.vector_math import exp
 
 
@@ -25,18 +26,13 @@ def nested_sums(
     offsets, start, end, label, scores, transition, lengths, with_marginals=True, threads=1, required=None
 ) -> Sums:
     """log Z (B,); with it, if asked for, P(candidate) (N,) and the expected pairs of labels, (B, Y, Y)."""
-    num_sentences, num_labels = lengths.size, transition.shape[0]
     # In float64 whatever comes in: to compile for each type takes seconds, to convert a few candidates nothing.
-    sums = Sums(
-        np.empty(num_sentences),
-        np.zeros(scores.size if with_marginals else 0),
-        np.zeros((num_sentences if with_marginals else 0, num_labels, num_labels)),
-    )
-    model = (offsets, start, end, label, scores.astype(np.float64), transition.astype(np.float64), lengths)
-    model += _depths(required, lengths, num_labels)
-    over_sentences(_sum_sentences, num_sentences, threads, scores.size, *model, *sums, with_marginals)
-    sums = Sums(*(array.astype(scores.dtype, copy=False) for array in sums))
-    return sums if with_marginals else Sums(sums.log_partition, None, None)
+    in_float64 = scores.astype(np.float64)
+    sums = new_sums(in_float64, lengths.size, len(transition), with_marginals)
+    model = (offsets, start, end, label, in_float64, transition.astype(np.float64), lengths)
+    model += _depths(required, lengths, len(transition))
+    over_sentences(_sum_sentences, lengths.size, threads, scores.size, *model, *sums, with_marginals)
+    return asked_for(Sums(*(array.astype(scores.dtype, copy=False) for array in sums)), with_marginals)
 
 
 def nested_best(offsets, start, end, label, scores, transition, lengths, threads=1, required=None):
