@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from spansieve.models.head import IGNORED
-from spansieve.nn import hidden_of_spans, span_scorers
+from spansieve.nn import span_scorers
+from spansieve.nn.hidden_of_spans import HiddenOfSpans, compiled_for
 from spansieve.nn.span_scorers import EndpointScorer
 
 hidden_on_gpu = pytest.importorskip("spansieve.nn.cuda.hidden_of_spans", reason="Triton is not installed")
@@ -61,8 +62,8 @@ def test_without_gradients_it_goes_by_blocks(block, monkeypatch):
 def test_half_precision_is_added_up_in_single():
     made = scorer(4, 5, True, torch.float32)
     projected = made(torch.randn(2, 6, 6, device=DEVICE))[0].detach()
-    half = hidden_on_gpu.HiddenOfSpans.apply(projected.bfloat16(), made.width.weight)
-    single = hidden_on_gpu.HiddenOfSpans.apply(projected.bfloat16().float(), made.width.weight)
+    half = HiddenOfSpans.apply(projected.bfloat16(), made.width.weight, hidden_on_gpu)
+    single = HiddenOfSpans.apply(projected.bfloat16().float(), made.width.weight, hidden_on_gpu)
     assert half.dtype is torch.bfloat16
     torch.testing.assert_close(half, single.bfloat16())
 
@@ -96,4 +97,4 @@ def test_cross_entropy_and_its_gradient(beta, shape):
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 def test_it_is_what_a_gpu_takes():
     tensor = torch.zeros(1, device=DEVICE)
-    assert hidden_of_spans.compiled_for(tensor, tensor) is hidden_on_gpu
+    assert compiled_for(tensor, tensor) is hidden_on_gpu

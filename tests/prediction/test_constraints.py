@@ -11,8 +11,8 @@ import torch
 
 from spansieve.crf.known import Span
 from spansieve.data.tokenizing import sequences_of_text
-from spansieve.models.constraints import NO_RULES, Constraints, Rules, Taker
-from spansieve.models.deciding import decide, taker_of
+from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support
+from spansieve.models.deciding import decide, support_of
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.tagger import HEADS
 from spansieve.prediction.exporting import _decoder_arrays
@@ -159,12 +159,12 @@ def test_constraints_in_tokens(predictor):
 # ---- Every model -----------------------------------------------------------------------------------------------------
 
 
-def drawn_rules(taker: Taker, sentences: list[list[str]], seed: int) -> list[Rules]:
+def drawn_rules(support: Support, sentences: list[list[str]], seed: int) -> list[Rules]:
     """One bans a pair for all, which shares their batch."""
     chance = random.Random(seed)
-    names = taker.labels.names
+    names = support.labels.names
     banned = [tuple(chance.choices(names, k=2))] if chance.random() < 0.5 else []
-    return [taker.rules(_drawn(chance, len(tokens), names, banned), tokens) for tokens in sentences]
+    return [support.rules(_drawn(chance, len(tokens), names, banned), tokens) for tokens in sentences]
 
 
 def _drawn(chance: random.Random, length: int, names, banned) -> Constraints:
@@ -194,7 +194,7 @@ def batch_of(tagger, seed: int = 0):
 def test_what_comes_out_agrees(name, settings, seed):
     tagger = drawn_tagger(name, seed=seed, **settings)
     sentences, tokens, lengths = batch_of(tagger, seed)
-    rules = [one._replace(banned=frozenset()) for one in drawn_rules(taker_of(tagger), sentences, seed)]
+    rules = [one._replace(banned=frozenset()) for one in drawn_rules(support_of(tagger), sentences, seed)]
     with torch.no_grad():
         decided = decide(tagger, tokens, lengths, rules, with_probabilities=True)
     assert any(one.thresholds for one in rules)
@@ -216,7 +216,7 @@ def test_an_export_decides_alike(name, settings, with_filter):
     for seed in range(4):
         tagger = drawn_tagger(name, seed=seed, **settings)
         sentences, tokens, lengths = batch_of(tagger, seed)
-        rules = drawn_rules(taker_of(tagger), sentences, seed)
+        rules = drawn_rules(support_of(tagger), sentences, seed)
         manifest = Manifest(tagger.config, tagger.labels, None)
         decoder = decoder_of(Setting(manifest, _decoder_arrays(tagger.head), with_filter=with_filter))
         with torch.no_grad():

@@ -79,8 +79,8 @@ class Rules(NamedTuple):
 NO_RULES = Rules()
 
 
-class Taker(NamedTuple):
-    """What constraints are for: a model's labels, the segments it can have, and whether one may lie within another."""
+class Support(NamedTuple):
+    """What a model can say at all: its labels, the segments that fit it, and whether one may lie within another."""
 
     labels: LabelSet
     fits: Callable[[Segment], bool]

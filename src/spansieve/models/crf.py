@@ -47,19 +47,19 @@ class CRF(Head):
         known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
         return HeadGold(Gold.from_tags(tags, (len(lengths), max(lengths, default=0), len(self.tags))), known=known)
 
-    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        chain = self.distribution(tokens, lengths)
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        chain = self.distribution(vectors, lengths)
         if gold.known is None:
             return {"sequence": -chain.log_prob(gold.structures)}
         return {"sequence": chain.log_partition - given(chain, gold.known, tags=self.tags).log_partition}
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> LinearChain:
-        (scores,) = self.scores(tokens)
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> LinearChain:
+        (scores,) = self.scores(vectors)
         return LinearChain(scores, self.transition, lengths, self.constraints)
 
-    def scores(self, tokens: Tensor) -> tuple[Tensor]:
+    def scores(self, vectors: Tensor) -> tuple[Tensor]:
         """(B, L, Y)."""
-        return (self.output(tokens).float(),)
+        return (self.output(vectors).float(),)
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return self.tags.segments(structure)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from spansieve.crf import Distribution, Known, given
 from spansieve.crf.chain_given import ChainGiven
-from spansieve.models.constraints import ConstraintError, Rules, Taker
+from spansieve.models.constraints import ConstraintError, Rules, Support
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Probability
@@ -31,14 +31,14 @@ class Decided(NamedTuple):
     probabilities: Shares | None  # where they were asked for
 
 
-def taker_of(tagger: Tagger) -> Taker:
+def support_of(tagger: Tagger) -> Support:
     head = tagger.head
-    return Taker(tagger.labels, head.fits, head.max_width, head.takes_nested)
+    return Support(tagger.labels, head.fits, head.max_width, head.takes_nested)
 
 
 def decide(
     tagger: Tagger,
-    tokens: Tensor,
+    vectors: Tensor,
     lengths: Tensor,
     rules: Sequence[Rules],
     with_probabilities: bool,
@@ -46,14 +46,14 @@ def decide(
 ) -> Decided:
     """The best set of segments of each sentence. All rules ban the same pairs."""
     head = tagger.head
-    distribution = head.distribution(tokens, lengths)
+    distribution = head.distribution(vectors, lengths)
     if any(one.known or one.banned for one in rules):
         distribution = _given(head, distribution, [one.known for one in rules], rules[0].banned)
         _check_possible(distribution)
     segments = tagger.segments(distribution)
 
     def shares(of: Segments) -> Shares:
-        return _probabilities(tagger, tokens, lengths, distribution, of, rules, probability)
+        return _probabilities(tagger, vectors, lengths, distribution, of, rules, probability)
 
     if any(one.thresholds for one in rules):
         segments = _above_thresholds(head, distribution, segments, shares, rules)
@@ -97,7 +97,7 @@ def _above_thresholds(
 
 def _probabilities(
     tagger: Tagger,
-    tokens: Tensor,
+    vectors: Tensor,
     lengths: Tensor,
     distribution: Distribution,
     segments: Segments,
@@ -110,7 +110,7 @@ def _probabilities(
     else:
         shares = head.probabilities(distribution, segments)
     if kind == "with-filter" and isinstance(head, FilteredHead):
-        by_filter = local_probabilities(tagger, tokens, lengths, segments)
+        by_filter = local_probabilities(tagger, vectors, lengths, segments)
         shares = [[share * other for share, other in zip(*both)] for both in zip(shares, by_filter)]
     return [
         [1.0 if one.requires(segment) else share for segment, share in zip(found, each)]

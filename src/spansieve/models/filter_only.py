@@ -21,16 +21,16 @@ class FilterOnly(FilteredHead):
             config.features, size, config.hidden_size, max_width, len(labels), sets=1, dropout=config.dropout
         )
 
-    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        return {"filtering": self.filtering_loss(self.scores(tokens)[0], gold)}
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        return {"filtering": self.filtering_loss(self.scores(vectors)[0], gold)}
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, above_null = self.scores(tokens)
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
+        local_scores, above_null = self.scores(vectors)
         no_transition = local_scores.new_zeros(len(self.labels), len(self.labels))
         inputs = (local_scores, above_null, no_transition, lengths)
         return FilteredSemiMarkov.from_scores(*inputs, **self.limits._asdict())
 
-    def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Local, and how far they stand above null, (B, L, K, Y) each."""
-        local_scores = self.scorer.dense(self.scorer(tokens)).float()
+        local_scores = self.scorer.dense(self.scorer(vectors)).float()
         return local_scores, local_scores - local_scores[..., :1]

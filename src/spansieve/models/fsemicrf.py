@@ -30,22 +30,22 @@ class FSemiCRF(FilteredHead):
         )
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
 
-    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, global_scores = self.learned_scores(tokens)
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        local_scores, global_scores = self.learned_scores(vectors)
         filtered = self.for_filter(local_scores)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
             "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
         }
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, global_scores = self.scores(tokens)
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
+        local_scores, global_scores = self.scores(vectors)
         inputs = (local_scores, global_scores, self.transition, lengths)
         return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
-    def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Local, as the filter sees them, and global, (B, L, K, Y) each."""
-        local_scores, global_scores = self.learned_scores(tokens)
+        local_scores, global_scores = self.learned_scores(vectors)
         return self.for_filter(local_scores), global_scores
 
     def for_filter(self, local_scores: Tensor) -> Tensor:
@@ -54,8 +54,8 @@ class FSemiCRF(FilteredHead):
             return local_scores
         return torch.cat((local_scores[..., :1] - self.margin, local_scores[..., 1:]), -1)
 
-    def learned_scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        scores = self.scorer.dense(self.scorer(tokens)).float()  # (B, L, K, 2·Y)
+    def learned_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.scorer.dense(self.scorer(vectors)).float()  # (B, L, K, 2·Y)
         # One copy into two packed halves, where each user of a strided half would make its own.
         local_scores, global_scores = scores.unflatten(-1, (2, -1)).movedim(-2, 0).contiguous()
         if self.score_null:

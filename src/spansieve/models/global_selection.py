@@ -22,22 +22,22 @@ class GlobalSelection(FilteredHead):
             config.features, size, config.hidden_size, max_width, len(labels) + 1, sets=1, dropout=config.dropout
         )
 
-    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, span_scores = self.scores(tokens)
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        local_scores, span_scores = self.scores(vectors)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
-            "segmentation": -self.log_prob(local_scores, span_scores, self._no_transition(tokens), lengths, gold),
+            "segmentation": -self.log_prob(local_scores, span_scores, self._no_transition(vectors), lengths, gold),
         }
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        inputs = (*self.scores(tokens), self._no_transition(tokens), lengths)
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
+        inputs = (*self.scores(vectors), self._no_transition(vectors), lengths)
         return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
-    def _no_transition(self, tokens: Tensor) -> Tensor:
-        return torch.zeros(len(self.labels), len(self.labels), device=tokens.device)
+    def _no_transition(self, vectors: Tensor) -> Tensor:
+        return torch.zeros(len(self.labels), len(self.labels), device=vectors.device)
 
-    def scores(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Local, and of the span as such, the same for each of its labels, (B, L, K, Y) each."""
-        scores = self.scorer.dense(self.scorer(tokens)).float()
+        scores = self.scorer.dense(self.scorer(vectors)).float()
         local_scores, span_score = scores[..., :-1], scores[..., -1:]
         return local_scores, span_score.expand_as(local_scores)

@@ -47,7 +47,7 @@ class HeadGold:
 
 
 class Head(nn.Module):
-    """One row of the paper's table."""
+    """One row of the paper's table. What it takes are the tokens' vectors, (B, L, D)."""
 
     takes_nested = False  # whether one gold segment may lie within another
 
@@ -68,15 +68,15 @@ class Head(nn.Module):
     def fits(self, segment: Segment) -> bool:
         return segment.width <= self.max_width
 
-    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         """The parts of the loss, each one number per sentence, (B,). Their sum is what is minimised."""
         raise NotImplementedError
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
         """Over the structures of each sentence."""
         raise NotImplementedError
 
-    def scores(self, tokens: Tensor) -> tuple[Tensor, ...]:
+    def scores(self, vectors: Tensor) -> tuple[Tensor, ...]:
         """What the distribution is made of beside the transition: (B, L, Y), or (B, L, K, Y) once or twice."""
         raise NotImplementedError
 
@@ -89,9 +89,14 @@ class Head(nn.Module):
         if not any(entities):
             return [[] for _ in entities]
         marginals = distribution.marginals  # (B, L, K, Y)
-        place = [(b, s.start, s.end - s.start - 1, s.label) for b, found in enumerate(entities) for s in found]
-        values = marginals[torch.tensor(place, device=marginals.device).unbind(1)]
+        values = marginals[places_of(entities, marginals.device)]
         return like_entities(values.clamp(0.0, 1.0).tolist(), entities)
+
+
+def places_of(entities: Sequence[Sequence[Segment]], device: torch.device) -> tuple[Tensor, ...]:
+    """Where the entities, of which there is at least one, stand in (B, L, K, Y): four indices, (N,) each."""
+    places = [(b, s.start, s.width - 1, s.label) for b, found in enumerate(entities) for s in found]
+    return torch.tensor(places, device=device).unbind(1)
 
 
 def like_entities(values: Sequence[float], entities: Sequence[Sequence[Segment]]) -> list[list[float]]:

@@ -10,30 +10,29 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from spansieve.models.head import like_entities
+from spansieve.models.head import like_entities, places_of
 from spansieve.models.tagger import Tagger
 from spansieve.segments import Segment
 
 
-def local_log_probabilities(tagger: Tagger, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def local_log_probabilities(tagger: Tagger, vectors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """log P(label of this span) by the filter alone, (B, L, K, Y), and where there is such a span, (B, L, K).
 
     The model must be one that filters.
     """
     # As they were learned, where the filter itself looks at them with a margin.
-    scores = getattr(tagger.head, "learned_scores", tagger.head.scores)(tokens)[0]
+    scores = getattr(tagger.head, "learned_scores", tagger.head.scores)(vectors)[0]
     start = torch.arange(scores.shape[1], device=scores.device)[:, None]
     end = start + torch.arange(1, scores.shape[2] + 1, device=scores.device)  # (L, K)
     return scores.log_softmax(-1), end <= lengths[:, None, None]
 
 
 def local_probabilities(
-    tagger: Tagger, tokens: Tensor, lengths: Tensor, entities: Sequence[Sequence[Segment]]
+    tagger: Tagger, vectors: Tensor, lengths: Tensor, entities: Sequence[Sequence[Segment]]
 ) -> list[list[float]]:
     """P(the span has this label) of each entity, by the filter alone."""
     if not any(entities):
         return [[] for _ in entities]
-    log_probability, _ = local_log_probabilities(tagger, tokens, lengths)
-    place = [(b, s.start, s.end - s.start - 1, s.label) for b, found in enumerate(entities) for s in found]
-    values = log_probability[torch.tensor(place, device=tokens.device).unbind(1)].exp()
+    log_probability, _ = local_log_probabilities(tagger, vectors, lengths)
+    values = log_probability[places_of(entities, vectors.device)].exp()
     return like_entities(values.tolist(), entities)

@@ -27,8 +27,8 @@ class Nested(FSemiCRF):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)
 
-    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, global_scores = self.learned_scores(tokens)
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        local_scores, global_scores = self.learned_scores(vectors)
         inputs = (self.for_filter(local_scores), global_scores, self.transition, lengths, gold.structures)
         sets = NestedSegments.from_scores(*inputs, **self.limits._asdict())
         if gold.known is None:
@@ -37,8 +37,8 @@ class Nested(FSemiCRF):
             log_prob = given(sets, gold.known).log_partition - sets.log_partition
         return {"filtering": self.filtering_loss(local_scores, gold), "segmentation": -log_prob}
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, global_scores = self.scores(tokens)
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
+        local_scores, global_scores = self.scores(vectors)
         return NestedSegments.from_scores(
             local_scores, global_scores, self.transition, lengths, **self.limits._asdict()
         )
@@ -49,6 +49,6 @@ class NestedFilterOnly(FilterOnly):
 
     takes_nested = True
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, above_null = self.scores(tokens)
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
+        local_scores, above_null = self.scores(vectors)
         return NestedSegments.from_scores(local_scores, above_null, None, lengths, **self.limits._asdict())

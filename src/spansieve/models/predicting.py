@@ -10,7 +10,7 @@ import torch
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length, prepared_ahead
 from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
-from spansieve.models.deciding import decide, taker_of
+from spansieve.models.deciding import decide, support_of
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
@@ -36,7 +36,7 @@ def predict_segments(
     of one sentence at least. `look` sees each batch's indices and its distribution. `constraints` are in tokens."""
     check_probability(probability)
     readable = readable_sentences(sentences)
-    rules = list(map(taker_of(tagger).rules, checked_constraints(constraints, len(readable)), readable))
+    rules = list(map(support_of(tagger).rules, checked_constraints(constraints, len(readable)), readable))
     most_tokens = MOST_TOKENS if batch_tokens is None else batch_tokens
     if most_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1, got {most_tokens}")

@@ -38,21 +38,21 @@ class SemiCRF(Head):
         known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
         return HeadGold(Gold.from_segments(covered, shape, lengths), known=known)
 
-    def losses(self, tokens: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        segmentations = self.distribution(tokens, lengths)
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        segmentations = self.distribution(vectors, lengths)
         if gold.known is None:
             return {"segmentation": -segmentations.log_prob(gold.structures)}
         # Null segments of gold are one token wide, whatever it is that is not known.
         like_gold = SemiMarkov(segmentations.scores, self.transition, lengths, unit_null=True)
         return {"segmentation": segmentations.log_partition - given(like_gold, gold.known).log_partition}
 
-    def distribution(self, tokens: Tensor, lengths: Tensor) -> SemiMarkov:
-        (scores,) = self.scores(tokens)
+    def distribution(self, vectors: Tensor, lengths: Tensor) -> SemiMarkov:
+        (scores,) = self.scores(vectors)
         return SemiMarkov(scores, self.transition, lengths, unit_null=self.unit_null)
 
-    def scores(self, tokens: Tensor) -> tuple[Tensor]:
+    def scores(self, vectors: Tensor) -> tuple[Tensor]:
         """(B, L, K, Y)."""
-        return (self.scorer.dense(self.scorer(tokens)).float(),)
+        return (self.scorer.dense(self.scorer(vectors)).float(),)
 
 
 def covering(segments: Sequence[Segment], length: int) -> list[Segment]:

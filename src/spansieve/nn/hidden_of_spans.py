@@ -1,6 +1,7 @@
-"""The hidden layer over all spans on the CPU: one compiled pass each way instead of a dozen over (B, L, K, H) numbers.
+"""The hidden layer over all spans: one compiled pass each way instead of a dozen over (B, L, K, H) numbers.
 
-The definition in tensor operations is `EndpointScorer.by_tensors`; a GPU has a pass of its own.
+The definition in tensor operations is `EndpointScorer.by_tensors`. Here is the pass for the CPU; `nn/cuda` has that for
+a GPU.
 
 Axes: B sentences, L tokens, K widths, H features of a span, P parts of a token's projection.
 """
@@ -36,35 +37,43 @@ class HiddenOfSpans(torch.autograd.Function):
     """relu(first + last + width + mean of the content), (B, L, K, H), 0 for spans that end beyond L.
 
     `projected` holds, token by token, what it adds as a span's first, as its last and, with P = 3, as its content:
-    (B, L, P·H). `width` is (K, H).
+    (B, L, P·H). `width` is (K, H). `compiled` is the module with the pass for where they are.
     """
 
     @staticmethod
-    def forward(ctx, projected: Tensor, width: Tensor) -> Tensor:
-        num_sentences, num_tokens, _ = projected.shape
+    def forward(ctx, projected: Tensor, width: Tensor, compiled: ModuleType) -> Tensor:
+        num_sentences, num_tokens, size = projected.shape
         hidden = projected.new_empty(num_sentences, num_tokens, *width.shape)
-        fill_hidden(projected, width, hidden.flatten(0, 1), 0)
+        compiled.fill_hidden(projected, width, hidden.flatten(0, 1), 0)
         ctx.save_for_backward(hidden)
-        ctx.size = projected.shape[2]
+        ctx.size, ctx.width_type, ctx.compiled = size, width.dtype, compiled
         return hidden
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (hidden,) = ctx.saved_tensors
         num_sentences, num_tokens, max_width, size = hidden.shape
-        to_projected = hidden.new_zeros(num_sentences, num_tokens, ctx.size)
-        to_width = hidden.new_zeros(num_sentences, max_width, size)
-        buffers = hidden.new_empty(num_sentences, 2, size)
-        arrays = (x.numpy() for x in (gradient.contiguous(), hidden, to_projected, to_width, buffers))
-        over_sentences(_spread_gradient, num_sentences, torch.get_num_threads(), hidden.numel(), *arrays)
-        return to_projected, to_width.sum(0)
+        to_projected = hidden.new_empty(num_sentences, num_tokens, ctx.size)
+        to_width = hidden.new_empty(max_width, size, dtype=ctx.width_type)
+        ctx.compiled.spread_gradient(gradient.contiguous(), hidden, to_projected, to_width)
+        return to_projected, to_width, None
 
 
 def fill_hidden(projected: Tensor, width: Tensor, out: Tensor, first_row: int) -> None:
     """The spans that start at tokens `first_row …` of the flattened (B, L), as many as `out` (N, K, H) has room for."""
     arrays = (x.detach().contiguous().numpy() for x in (projected, width))
     over_sentences(_fill, len(out), torch.get_num_threads(), out.numel(), first_row, *arrays, out.numpy())
+
+
+def spread_gradient(gradient: Tensor, hidden: Tensor, to_projected: Tensor, to_width: Tensor) -> None:
+    """What reaches `projected` and `width`, from what reaches the hidden layer."""
+    num_sentences, _, max_width, size = hidden.shape
+    to_width_each = hidden.new_zeros(num_sentences, max_width, size)  # by sentence, since threads must not share it
+    buffers = hidden.new_empty(num_sentences, 2, size)
+    arrays = (x.numpy() for x in (gradient, hidden, to_projected.zero_(), to_width_each, buffers))
+    over_sentences(_spread_gradient, num_sentences, torch.get_num_threads(), hidden.numel(), *arrays)
+    torch.sum(to_width_each, 0, out=to_width)
 
 
 @vectorised

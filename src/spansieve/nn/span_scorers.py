@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.config import Features
-from spansieve.nn.hidden_of_spans import compiled_for
+from spansieve.nn.hidden_of_spans import HiddenOfSpans, compiled_for
 
 HALF = (torch.float16, torch.bfloat16)
 LONG = 1_024  # tokens
@@ -33,7 +33,7 @@ class SpanScorer(nn.Module):
         super().__init__()
         self.max_width, self.num_labels = max_width, num_labels
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, vectors: Tensor) -> tuple[Tensor, ...]:
         raise NotImplementedError
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
@@ -50,8 +50,8 @@ class SumScorer(SpanScorer):
         self.bias = nn.Parameter(torch.zeros(sets * num_labels))
         self.is_mean = is_mean
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
-        return (prefix_sums(self.output(tokens)),)  # (B, L + 1, S·Y)
+    def forward(self, vectors: Tensor) -> tuple[Tensor, ...]:
+        return (prefix_sums(self.output(vectors)),)  # (B, L + 1, S·Y)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         sums = span_sums(state[0], self.max_width)
@@ -67,8 +67,8 @@ class MaxScorer(SpanScorer):
         self.output = nn.Linear(hidden_size, sets * num_labels)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
-        return (self.dropout(self.project(tokens)),)  # (B, L, H)
+    def forward(self, vectors: Tensor) -> tuple[Tensor, ...]:
+        return (self.dropout(self.project(vectors)),)  # (B, L, H)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         (single,) = state
@@ -97,9 +97,9 @@ class EndpointScorer(SpanScorer):
         self.output = nn.Linear(hidden_size, sets * num_labels)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, vectors: Tensor) -> tuple[Tensor, ...]:
         # Dropped here and not in the layer over them, which has K times as many features.
-        return (self.dropout(self.project(tokens)),)  # (B, L, P·H)
+        return (self.dropout(self.project(vectors)),)  # (B, L, P·H)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         (projected,) = state
@@ -107,7 +107,7 @@ class EndpointScorer(SpanScorer):
         if compiled is None:
             return self.by_tensors(state)
         if torch.is_grad_enabled():
-            return self.output(compiled.HiddenOfSpans.apply(projected, self.width.weight))
+            return self.output(HiddenOfSpans.apply(projected, self.width.weight, compiled))
         return self._by_blocks(projected, compiled)
 
     def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:
@@ -148,19 +148,19 @@ def span_scorer(
 # ---- Spans of tokens -------------------------------------------------------------------------------------------------
 
 
-def spread(tokens: Tensor, max_width: int) -> Tensor:
+def spread(vectors: Tensor, max_width: int) -> Tensor:
     """What stands at the last token of each span, (B, L, K, D), zero beyond the end: a view, not a copy."""
-    padded = nn.functional.pad(tokens, (0, 0, 0, max_width))
-    return padded.unfold(1, max_width, 1).transpose(2, 3)[:, : tokens.shape[1]]
+    padded = nn.functional.pad(vectors, (0, 0, 0, max_width))
+    return padded.unfold(1, max_width, 1).transpose(2, 3)[:, : vectors.shape[1]]
 
 
-def prefix_sums(tokens: Tensor) -> Tensor:
-    """(B, L + 1, D): the sums of the first tokens, in single precision at least.
+def prefix_sums(vectors: Tensor) -> Tensor:
+    """(B, L + 1, D): the sums over the first tokens, in single precision at least.
 
     In double precision where there are many: of a sum of thousands single precision keeps too little of the last few.
     """
-    is_long = tokens.shape[1] > LONG
-    wide = tokens.double() if is_long else tokens.float() if tokens.dtype in HALF else tokens
+    is_long = vectors.shape[1] > LONG
+    wide = vectors.double() if is_long else vectors.float() if vectors.dtype in HALF else vectors
     return nn.functional.pad(wide.cumsum(1), (0, 0, 1, 0))
 
 

@@ -18,11 +18,10 @@ from spansieve.crf import FilteredSemiMarkov, NestedSegments
 from spansieve.crf.candidates import Windows
 from spansieve.data.batching import batches_by_length
 from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
-from spansieve.models.deciding import decide, taker_of
+from spansieve.models.deciding import decide, support_of
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.found import Found
+from spansieve.models.found import Found, Probability
 from spansieve.models.local_scores import local_log_probabilities
-from spansieve.models.predicting import Probability
 from spansieve.models.readings import readings_of
 from spansieve.models.tagger import Tagger
 from spansieve.segments import NamedSegment, Segment
@@ -90,7 +89,7 @@ def explain(
     constraints, which are in tokens, readings and graph are those that agree with what is known; thresholds hold for
     what is found alone.
     """
-    rules = list(map(taker_of(tagger).rules, checked_constraints(constraints, len(sentences)), sentences))
+    rules = list(map(support_of(tagger).rules, checked_constraints(constraints, len(sentences)), sentences))
     for sentence in sentences:
         if len(sentence) > LONGEST:
             raise ValueError(f"a sentence to explain must have at most {LONGEST} tokens, got one of {len(sentence)}")
@@ -118,8 +117,8 @@ def _explained(
     probability: Probability,
 ) -> list[Explanation]:
     batch = tagger.batch(sentences).to(tagger.device)
-    tokens = tagger.encoder(batch.features)
-    distribution, segments, shares = decide(tagger, tokens, batch.lengths, rules, True, probability)
+    vectors = tagger.vectors(batch)
+    distribution, segments, shares = decide(tagger, vectors, batch.lengths, rules, True, probability)
     assert shares is not None
     found = map(Found, map(tagger.named, segments), shares)
     readings = [
@@ -129,7 +128,7 @@ def _explained(
     entropy = distribution.entropy().clamp(min=0.0).tolist()
     graphs: Sequence[Graph | None] = [None] * len(sentences)
     if with_graph and isinstance(distribution, (FilteredSemiMarkov, NestedSegments)):
-        by_filter, _ = local_log_probabilities(tagger, tokens, batch.lengths)
+        by_filter, _ = local_log_probabilities(tagger, vectors, batch.lengths)
         graphs = _graphs(tagger, distribution, segments, by_filter)
     return list(map(Explanation, found, readings, entropy, graphs))
 

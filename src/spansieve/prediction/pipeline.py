@@ -111,9 +111,9 @@ class Pipeline:
         """(B, L, D), in single precision."""
         return self.tagger.vectors(batch).float()
 
-    def decide(self, tokens: Tensor, lengths_there: Tensor, lengths: np.ndarray, probabilities: bool) -> Deciding:
+    def decide(self, vectors: Tensor, lengths_there: Tensor, lengths: np.ndarray, probabilities: bool) -> Deciding:
         """From the vectors of the tokens; the lengths on their device and here."""
-        distribution = self.tagger.head.distribution(tokens, lengths_there)
+        distribution = self.tagger.head.distribution(vectors, lengths_there)
         if not isinstance(distribution, FilteredByMask):
             decided = self._decided(distribution, probabilities)
             return lambda: decided

@@ -16,6 +16,7 @@ from triton.compiler import ASTSource
 from spansieve.crf import Gold
 from spansieve.crf.kernels import cuda
 from spansieve.nn.cuda import cross_entropy, hidden_of_spans
+from spansieve.nn.hidden_of_spans import HiddenOfSpans
 
 TARGET = GPUTarget("cuda", 90, 32)
 TYPES = {
@@ -62,7 +63,7 @@ def compile_learned(dtype: torch.dtype) -> None:
     width = torch.zeros(3, 8, requires_grad=True)
     for parts in (2, 3):
         projected = torch.zeros(2, 5, parts * 8, dtype=dtype, requires_grad=True)
-        hidden_of_spans.HiddenOfSpans.apply(projected, width).sum().backward()
+        HiddenOfSpans.apply(projected, width, hidden_of_spans).sum().backward()
     scores = torch.zeros(2, 5, 3, 4, requires_grad=True)
     cross_entropy.SpanCrossEntropy.apply(scores, torch.zeros(2, 5, 3, dtype=torch.int64), 0.5).sum().backward()
 

@@ -54,7 +54,7 @@ class Scored:
     def _head(self) -> Any:
         """The head with its scores known."""
         head = copy.copy(self.tagger.head)
-        head.scores = lambda tokens: self.scores  # type: ignore[method-assign]
+        head.scores = lambda vectors: self.scores  # type: ignore[method-assign]
         return head
 
 

@@ -1,6 +1,7 @@
 """The hidden layer over all spans on a GPU: one launch each way, where a dozen tensor operations would do.
 
-The definition in tensor operations is `EndpointScorer.by_tensors`.
+The definition in tensor operations is `EndpointScorer.by_tensors`. `projected` is (B, L, P·H) and `width` (K, H), as in
+`nn/hidden_of_spans.py`. Added up in single precision at least; the result has the type of `projected`.
 
 Axes: B sentences, L tokens, K widths, H features of a span, P parts of a token's projection.
 """
@@ -11,45 +12,11 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from spansieve.crf.kernels.cuda.launching import launch
 
 _FEATURES = 128  # that a program takes at once
 _ROWS = 32  # tokens that a program of the gradient to the widths takes at once
-
-
-class HiddenOfSpans(torch.autograd.Function):
-    """relu(first + last + width + mean of the content), (B, L, K, H), 0 for spans that end beyond L.
-
-    `projected` is (B, L, P·H) and `width` (K, H), as in `nn/hidden_of_spans.py`. Added up in single precision at least;
-    the result has the type of `projected`.
-    """
-
-    @staticmethod
-    def forward(ctx, projected: Tensor, width: Tensor) -> Tensor:
-        num_sentences, num_tokens, size = projected.shape
-        hidden = projected.new_empty(num_sentences, num_tokens, *width.shape)
-        fill_hidden(projected, width, hidden.flatten(0, 1), 0)
-        ctx.save_for_backward(hidden)
-        ctx.size, ctx.width_type = size, width.dtype
-        return hidden
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        (hidden,) = ctx.saved_tensors
-        num_sentences, num_tokens, max_width, size = hidden.shape
-        to_projected = hidden.new_empty(num_sentences, num_tokens, ctx.size)
-        to_width = hidden.new_empty(max_width, size, dtype=ctx.width_type)
-        num_rows = num_sentences * num_tokens
-        with torch.cuda.device_of(hidden):
-            launch(
-                _spread_gradient, (num_rows + max_width, -(-size // _FEATURES)),
-                gradient.contiguous(), hidden, to_projected, to_width, num_tokens, num_rows,
-                K=max_width, H=size, HAS_CONTENT=ctx.size == 3 * size, FEATURES=_FEATURES, ROWS=_ROWS,
-            )  # fmt: skip
-        return to_projected, to_width
 
 
 def fill_hidden(projected: Tensor, width: Tensor, out: Tensor, first_row: int) -> None:
@@ -62,6 +29,18 @@ def fill_hidden(projected: Tensor, width: Tensor, out: Tensor, first_row: int) -
             _fill, (len(out), -(-size // _FEATURES)),
             projected.detach().contiguous(), width.detach().contiguous(), out, projected.shape[1], first_row,
             K=max_width, H=size, HAS_CONTENT=projected.shape[2] == 3 * size, FEATURES=_FEATURES,
+        )  # fmt: skip
+
+
+def spread_gradient(gradient: Tensor, hidden: Tensor, to_projected: Tensor, to_width: Tensor) -> None:
+    """What reaches `projected` and `width`, from what reaches the hidden layer."""
+    num_sentences, num_tokens, max_width, size = hidden.shape
+    num_rows = num_sentences * num_tokens
+    with torch.cuda.device_of(hidden):
+        launch(
+            _spread_gradient, (num_rows + max_width, -(-size // _FEATURES)),
+            gradient, hidden, to_projected, to_width, num_tokens, num_rows,
+            K=max_width, H=size, HAS_CONTENT=to_projected.shape[2] == 3 * size, FEATURES=_FEATURES, ROWS=_ROWS,
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from spansieve.data.batching import batches_by_length
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
-from spansieve.models.constraints import NO_RULES, Constraints, Rules, Taker, alike, checked_constraints
+from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support, alike, checked_constraints
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
@@ -84,7 +84,7 @@ class OnnxPredictor(TextPredictor):
     ) -> list[Found]:
         """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
         readable = readable_sentences(sentences)
-        rules = list(map(self._taker.rules, checked_constraints(constraints, len(readable)), readable))
+        rules = list(map(self._support.rules, checked_constraints(constraints, len(readable)), readable))
         found = [Found([], [] if probabilities else None) for _ in readable]
         for group in alike(rules):
             filled = [i for i in group if readable[i]]
@@ -97,10 +97,10 @@ class OnnxPredictor(TextPredictor):
         return found
 
     @property
-    def _taker(self) -> Taker:
+    def _support(self) -> Support:
         manifest = self.manifest
         head, widest = manifest.model.head, manifest.max_width
-        return Taker(manifest.labels, lambda s: head == "crf" or s.width <= widest, widest, head in NESTED)
+        return Support(manifest.labels, lambda s: head == "crf" or s.width <= widest, widest, head in NESTED)
 
     def _predict(
         self, sentences: Sequence[Sequence[str]], with_probabilities: bool, rules: Sequence[Rules]
