@@ -10,7 +10,7 @@ from rich.console import Console
 
 
 def soft_filters(
-    seconds: Annotated[float, typer.Option(help="time to spend on each contender")] = 0.1,
+    seconds: Annotated[float, typer.Option(help="time to spend on each contender")] = 0.05,
     out: Annotated[Path, typer.Option(help="folder for the tables, the CSV and the plot")] = Path("results"),
 ) -> None:
     """Candidates listed and every span swept over, as the filter keeps more, on one CPU thread; and a budget."""
@@ -28,7 +28,8 @@ def soft_filters(
         "Batch 32, widths up to 12, float32, one thread, paths that may skip; a filter that may keep every label of a "
         "span. *Listed* and *every span* are the two forms of the same call, which take turns with the library, which "
         f"takes every span from {DENSE_FROM:g} candidates a span. Without a budget that many labels stand above null; "
-        "with one all do, and the budget is that many. Medians; filter and gradient are part of the time.",
+        "with one all do, and the budget is that many. Processor time, the least of all turns; filter and gradient are "
+        "part of it.",
         "![times](soft_filters_cpu.png)",
         "## Where the two break even, and what the choice is worth",
         "In candidates a span. Beside it the time of the library over that of the cheaper form: the median of all "

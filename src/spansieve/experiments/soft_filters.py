@@ -19,8 +19,8 @@ from spansieve.crf import FilteredSemiMarkov
 from spansieve.crf.filtered_dense import FilteredDense
 from spansieve.crf.kernels.cpu import dense_filter
 from spansieve.experiments.core_work import LOG_PARTITION, MODE, Work
-from spansieve.experiments.measuring import Contender, one_thread, timed_side_by_side
-from spansieve.experiments.memory import peak_memory
+from spansieve.experiments.measuring import Contender, one_thread
+from spansieve.experiments.own_process import least_times, peak_memory
 
 LISTED, EVERY_SPAN, LIBRARY = "listed", "every span", "the library"
 WORKS = tuple(Work(num_labels, num_tokens=length) for length in (32, 128) for num_labels in (5, 19))
@@ -115,10 +115,11 @@ def _forced(run: Callable[[], object], dense_from: float) -> Callable[[], object
 
 def _rows(kept: SoftFilter, candidates: float, seconds: float) -> list[dict[str, object]]:
     chosen = EVERY_SPAN if isinstance(kept.distribution(), FilteredDense) else LISTED
-    timings = timed_side_by_side(forms_of(kept), seconds)
+    contenders = forms_of(kept)
+    timings = list(zip(contenders, least_times(contenders, seconds)))
     rows = []
     for task in (MODE, LOG_PARTITION):
-        times = {t.contender.name: 1e6 * t.seconds for t in timings if t.contender.task == task}
+        times = {contender.name: 1e6 * took for contender, took in timings if contender.task == task}
         cheaper = min(times[LISTED], times[EVERY_SPAN])
         row: dict[str, object] = {"L": kept.work.num_tokens, "Y": kept.work.num_labels, "task": task}
         row |= {"budget": kept.budget or "", "candidates a span": f"{candidates:g}"}
@@ -179,9 +180,9 @@ def run_budget(
                 contenders = [
                     Contender(task, name, run) for name, kept in filters.items() for task, run in kept.tasks().items()
                 ]
-                timings = timed_side_by_side(contenders, seconds)
+                timings = list(zip(contenders, least_times(contenders, seconds)))
                 for name, kept in filters.items():
-                    times = {t.contender.task: t.seconds for t in timings if t.contender.name == name}
+                    times = {contender.task: took for contender, took in timings if contender.name == name}
                     rows.append(_bounded_row(kept, times))
     return rows
 
