@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from spansieve.prediction.onnx import load as load_export
 from spansieve.prediction.predictor import load
 
@@ -16,6 +20,29 @@ def test_a_model_is_exported_and_finds_the_same(terminal, model, tmp_path):
     assert expected
     assert exported.manifest.int8
     assert [entity[:4] for entity in exported.predict(text)] == [entity[:4] for entity in expected]
+
+
+def test_the_commands_know_an_export(terminal, model, tmp_path):
+    place = tmp_path / "export"
+    assert terminal("export", model, place).code == 0
+    text, options = "Ada lives in New York .", ("--forbid", "Ada", "--probability", "with-filter")
+    for more in ((), options):
+        of_model, of_export = (terminal("predict", folder, text, *more) for folder in (model, place))
+        assert of_export.code == 0, of_export.err
+        expected, found = (json.loads(answer.out)["entities"] for answer in (of_model, of_export))
+        assert expected
+        assert [entity.pop("probability") for entity in found] == pytest.approx(
+            [entity.pop("probability") for entity in expected], rel=1e-4
+        )
+        assert found == expected
+    assert terminal("predict", place, text, "--as", "conll").out.startswith("Ada B-PER\n")
+    refused = terminal("predict", place, text, "--device", "cuda")
+    assert refused.code == 2
+    assert "an exported model runs on the CPU" in refused.err
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    rows.write_text('{"text": "Ada"}\n')
+    for command in (("predict", place, "--input", rows, "--output", out), ("evaluate", place, rows)):
+        assert f"got the export {place}, which `spansieve predict` takes" in terminal.refused(*command)
 
 
 def test_nobodys_folder_is_overwritten(terminal, model, tmp_path):

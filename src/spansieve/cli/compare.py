@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from spansieve.data.example import Example
+    from spansieve.evaluation.significance import Comparison
 
 
 def compare(
@@ -29,9 +34,7 @@ def compare(
     Example: spansieve compare runs/crf/model runs/fsemicrf/model test.conll
     """
     from spansieve.cli.reading import read_with_notes
-    from spansieve.cli.tables import percent
     from spansieve.evaluation.significance import compare as compared
-    from spansieve.evaluation.tables import comparison_rows
     from spansieve.prediction.predictor import load
 
     console = Console()
@@ -42,6 +45,17 @@ def compare(
 
     for name, path in (("A", a), ("B", b)):
         console.print(f"[bold]{name}[/] {escape(str(path))}", highlight=False, soft_wrap=True)
+    _show_scores(console, comparison, data)
+    _show_differences(console, comparison, examples, show)
+    if json_file is not None:
+        text = json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False)
+        json_file.write_text(text + "\n", encoding="utf-8")
+
+
+def _show_scores(console: Console, comparison: Comparison, data: Path) -> None:
+    from spansieve.cli.tables import percent
+    from spansieve.evaluation.tables import comparison_rows
+
     table = Table(title=escape(f"F1 on {data}"), title_justify="left")
     table.add_column("label")
     for name in ("A", "B", "B - A"):
@@ -56,6 +70,9 @@ def compare(
         f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)",
         highlight=False,
     )
+
+
+def _show_differences(console: Console, comparison: Comparison, examples: Sequence[Example], show: int) -> None:
     console.print(f"\n{len(comparison.differences):,} of {len(examples):,} sentences differ")
     for difference in comparison.differences[:show]:
         example = examples[difference.index]
@@ -65,6 +82,3 @@ def compare(
             console.print(f"  {name:>4}  {listed or '[dim]nothing[/]'}", highlight=False)
     if len(comparison.differences) > show:
         console.print(f"\n… and {len(comparison.differences) - show:,} more: --show, or --json for all")
-    if json_file is not None:
-        text = json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False)
-        json_file.write_text(text + "\n", encoding="utf-8")

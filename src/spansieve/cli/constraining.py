@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from spansieve.models.constraints import Constraints
-    from spansieve.prediction.predictor import Predictor
+    from spansieve.prediction.texts import TextPredictor
 
 Fixed = Annotated[
     list[Path] | None,
@@ -51,6 +51,11 @@ class Wishes(NamedTuple):
 
     def __bool__(self) -> bool:
         return any(self)
+
+    @property
+    def are_one_threshold(self) -> bool:
+        """Or none, and nothing else is wished for."""
+        return not (self.required or self.forbidden or self.banned or set(self.thresholds) - {""})
 
     @property
     def threshold(self) -> float:
@@ -101,7 +106,7 @@ def _threshold(text: str) -> tuple[str, float]:
 
 
 def constraints_of(
-    records: Iterable[dict[str, Any]], predictor: Predictor, wishes: Wishes, sentences: bool
+    records: Iterable[dict[str, Any]], predictor: TextPredictor, wishes: Wishes, sentences: bool
 ) -> Iterator[Constraints]:
     """Of each record: what it says itself, and what is wished for all."""
     from spansieve.data.tokenizing import sequences_of_text

@@ -16,6 +16,7 @@ from spansieve.cli.probability import Kind, Probability
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
     from spansieve.evaluation.fates import Fates
+    from spansieve.prediction.assessing import Assessment
 
 
 def evaluate(
@@ -42,7 +43,7 @@ def evaluate(
     Example: spansieve evaluate runs/demo/model test.conll --calibration reliability.png --precision 0.99
     """
     from spansieve.cli.reading import read_with_notes
-    from spansieve.cli.tables import counts_table, percent, reliability_table, score_table
+    from spansieve.cli.tables import reliability_table
     from spansieve.evaluation.reliability import draw_reliability
     from spansieve.integrations.hub import load
     from spansieve.prediction.assessing import assess
@@ -52,6 +53,23 @@ def evaluate(
     console = Console()
     predictor = load(model, device, probability=probability.value)
     assessment = assess(predictor, read_with_notes(data, format, console), seed, precision)
+    _show(console, assessment, data)
+    if precision is not None:
+        console.print(_told(precision, assessment.threshold), highlight=False)
+    if calibration is not None:
+        console.print(reliability_table(assessment.calibration))
+        draw_reliability(assessment.calibration, calibration, title=data.name)
+        console.print(f"drawn to {escape(str(calibration))}", highlight=False, soft_wrap=True)
+    if assessment.unknown_labels:
+        names = escape(", ".join(assessment.unknown_labels))
+        console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
+    if json_file is not None:
+        json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _show(console: Console, assessment: Assessment, data: Path) -> None:
+    from spansieve.cli.tables import counts_table, percent, score_table
+
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
     by_width = {str(width): counts for width, counts in scores.by_width.items()}
@@ -67,17 +85,6 @@ def evaluate(
         f"Brier score {trust.brier:.4f} ({trust.count:,} entities)",
         highlight=False,
     )
-    if precision is not None:
-        console.print(_told(precision, assessment.threshold), highlight=False)
-    if calibration is not None:
-        console.print(reliability_table(trust))
-        draw_reliability(trust, calibration, title=data.name)
-        console.print(f"drawn to {escape(str(calibration))}", highlight=False, soft_wrap=True)
-    if assessment.unknown_labels:
-        names = escape(", ".join(assessment.unknown_labels))
-        console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
-    if json_file is not None:
-        json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _lost(fates: Fates) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from enum import Enum
 from itertools import chain, tee
 from pathlib import Path
@@ -21,7 +22,7 @@ from spansieve.cli.texts import json_line, json_lines, texts_of
 
 if TYPE_CHECKING:
     from spansieve.models.constraints import Constraints
-    from spansieve.prediction.predictor import Predictor
+    from spansieve.prediction.texts import TextPredictor
     from spansieve.segments import Entity
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
@@ -34,7 +35,9 @@ class Output(str, Enum):
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
+    model: Annotated[
+        str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
+    ],
     texts: Annotated[
         list[str] | None, typer.Argument(help="texts; without any, and without --file, standard input is read")
     ] = None,
@@ -74,7 +77,7 @@ def predict(
     """
     wishes = read_wishes(require, forbid, ban, threshold)
     if input_ is not None:
-        if fixed or any(wishes[:3]) or set(wishes.thresholds) - {""}:
+        if fixed or not wishes.are_one_threshold:
             raise typer.BadParameter("--input takes a --threshold for all labels, and no other constraints")
         if texts or file or whole or as_ is not None:
             raise typer.BadParameter("--input takes rows, so there can be no texts, no --file, no --whole and no --as")
@@ -94,32 +97,48 @@ def predict(
         return
     if engine != "local":
         raise typer.BadParameter("--engine needs rows to work on, from --input")
-    records: Iterable[dict[str, Any]] = ({"text": text} for text in texts_of(texts, file, whole))
-    if fixed:
-        records = chain(records if texts or file else (), *map(json_lines, fixed))
-    from spansieve.integrations.hub import load
-
-    predictor = load(model, device, probability=probability.value)
+    records = _records(texts, file, whole, fixed)
+    predictor = _loaded(model, device, probability)
     chosen = as_ or (Output.text if output is None and sys.stdout.isatty() else Output.jsonl)
     constraints = None
     if wishes or fixed:
         records, again = tee(records)  # read side by side, so that a chunk of them is held and no more
         constraints = constraints_of(again, predictor, wishes, sentences)
     sources = (record["text"] for record in records)
-    if output is None:
-        _write(predictor, sources, chosen, sys.stdout, sentences, constraints)
-    else:
-        with Path(output).open("w", encoding="utf-8") as target:
-            _write(predictor, sources, chosen, target, sentences, constraints)
+    with nullcontext(sys.stdout) if output is None else Path(output).open("w", encoding="utf-8") as target:
+        _write(predictor, sources, chosen, target, sentences, constraints)
+
+
+def _records(
+    texts: list[str] | None, files: list[Path] | None, whole: bool, fixed: list[Path] | None
+) -> Iterator[dict[str, Any]]:
+    """Those of the texts, and then those with what is known of each."""
+    records = ({"text": text} for text in texts_of(texts, files, whole))
+    return chain(records if texts or files else (), *map(json_lines, fixed)) if fixed else records
+
+
+def _loaded(model: str, device: str, probability: Kind) -> TextPredictor:
+    """A model, or an export of one, which comes without torch."""
+    from spansieve.prediction.onnx.folder import is_export
+
+    if not is_export(model):
+        from spansieve.integrations.hub import load
+
+        return load(model, device, probability=probability.value)
+    if device != "cpu":
+        raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
+    from spansieve.prediction.onnx import load as load_export
+
+    return load_export(model, probability=probability.value)
 
 
 def _write(
-    predictor: Predictor,
+    predictor: TextPredictor,
     texts: Iterable[str],
     chosen: Output,
     target: IO[str],
-    sentences: bool = True,
-    constraints: Iterable[Constraints] | None = None,
+    sentences: bool,
+    constraints: Iterable[Constraints] | None,
 ) -> None:
     if chosen is Output.conll:
         _write_conll(predictor, texts, target, sentences, constraints)
@@ -134,7 +153,7 @@ def _write(
 
 
 def _write_conll(
-    predictor: Predictor,
+    predictor: TextPredictor,
     texts: Iterable[str],
     target: IO[str],
     sentences: bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -54,9 +55,7 @@ def train(
         "training.batch_size": batch_size,
         "training.seed": seed,
     }
-    wanted = {name: value for name, value in flags.items() if value is not None}
-    wanted |= dict(map(parsed_setting, settings or []))
-    chosen = with_settings(_configuration(config, preset_name, wanted.get("model.encoder.name", BUILTIN)), wanted)
+    chosen = _configuration(config, preset_name, flags, settings or ())
 
     from spansieve.cli.reading import read_with_notes
     from spansieve.cli.watching import TerminalObserver
@@ -99,9 +98,15 @@ def _show(console: Console, result: TrainingResult) -> None:
     console.print(where, highlight=False, soft_wrap=True)
 
 
-def _configuration(path: Path | None, preset_name: str | None, encoder: str) -> Config:
+def _configuration(
+    path: Path | None, preset_name: str | None, flags: Mapping[str, Any], settings: Sequence[str]
+) -> Config:
+    """Of a file or a preset, with what the flags say, and then with the settings."""
     if path is not None and preset_name is not None:
         raise ValueError("only one of --config and --preset can be given, got both")
+    wanted = {name: value for name, value in flags.items() if value is not None}
+    wanted |= dict(map(parsed_setting, settings))
     if path is not None:
-        return read_config(path)
-    return preset(preset_name or ("builtin" if encoder == BUILTIN else "pretrained"))
+        return with_settings(read_config(path), wanted)
+    is_builtin = wanted.get("model.encoder.name", BUILTIN) == BUILTIN
+    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), wanted)

@@ -47,6 +47,7 @@ from spansieve.models.tagger import Tagger
 FORMAT = "spansieve model"
 VERSION = 1
 CONFIG, WEIGHTS, ENCODER, CARD = "config.json", "model.safetensors", "encoder", "README.md"
+EXPORTED = "manifest.json"  # what an exported model has instead: see prediction/onnx/folder.py
 
 
 # ---- Saving ----------------------------------------------------------------------------------------------------------
@@ -171,7 +172,8 @@ def checked_description(folder: Path) -> dict[str, Any]:
 def _about(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
-        raise ModelError(f"a model must be a folder with a {CONFIG}, as `spansieve train` writes it, got {folder}")
+        got = f"the export {folder}, which `spansieve predict` takes" if (folder / EXPORTED).is_file() else folder
+        raise ModelError(f"a model must be a folder with a {CONFIG}, as `spansieve train` writes it, got {got}")
     about = read_object(path)
     if about.get("format") != FORMAT:
         raise ModelError(f"{path} must say that its format is {FORMAT!r}: this folder holds no spansieve model")

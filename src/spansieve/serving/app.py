@@ -17,11 +17,11 @@ from starlette.exceptions import HTTPException
 from spansieve import __version__
 from spansieve.prediction.explaining import has_graph
 from spansieve.prediction.predictor import Predictor
-from spansieve.serving import metrics as metrics_module
 from spansieve.serving.batching import Batcher, Job, State, Task
 from spansieve.serving.constraining import read_constraints
 from spansieve.serving.guarding import Guarded
 from spansieve.serving.limits import Limits
+from spansieve.serving.metrics import CONTENT_TYPE
 from spansieve.serving.refusing import FailedTextError, RefusedError, client_gone, not_ready, shutting_down, too_slow
 from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Result
 from spansieve.serving.static import add_page
@@ -43,14 +43,15 @@ REASONS = {
     503: "The model is being loaded, or the service is shutting down.",
     504: "The answer took too long.",
 }
-METRICS: dict[int | str, dict[str, Any]] = {
+Responses = dict[int | str, dict[str, Any]]  # by status, for the schema
+METRICS: Responses = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Its text format."}
 }
 PROTECTED = {"/predict", "/model", "/metrics"}
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _responses(*statuses: int) -> Responses:
     return {status: {"model": Problem, "description": REASONS[status]} for status in statuses}
 
 
@@ -73,9 +74,26 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
+    # For the schema: who sends it is looked at by `Guarded`, before anything is read.
     bearer = [Depends(HTTPBearer(auto_error=False, description="The service's token."))] if token else []
     unauthorized = _responses(401) if token else {}
+    _add_prediction(app, batcher, info, limits, bearer, unauthorized)
+    _add_operation(app, batcher, bearer, unauthorized)
+    add_page(app)
+    _tell_errors(app)
+    _show_limits(app, limits)
+    app.add_middleware(Guarded, limits=limits, metrics=batcher.metrics, token=token, protected=PROTECTED)
+    return app
 
+
+def _add_prediction(
+    app: FastAPI,
+    batcher: Batcher[Result],
+    info: Callable[[], ModelInfo],
+    limits: Limits,
+    bearer: list[Any],
+    unauthorized: Responses,
+) -> None:
     @app.post(
         "/predict",
         summary="Find the entities of texts",
@@ -103,6 +121,8 @@ def create_app(
         _check_ready(batcher)
         return info()
 
+
+def _add_operation(app: FastAPI, batcher: Batcher[Result], bearer: list[Any], unauthorized: Responses) -> None:
     @app.get("/healthz", summary="The process answers", tags=["operation"])
     async def healthz() -> Health:
         return Health(status="ok")
@@ -126,13 +146,7 @@ def create_app(
         dependencies=bearer,
     )
     def metrics() -> Response:
-        return Response(batcher.metrics.exposition(), media_type=metrics_module.CONTENT_TYPE)
-
-    add_page(app)
-    _tell_errors(app)
-    _show_limits(app, limits)
-    app.add_middleware(Guarded, limits=limits, metrics=batcher.metrics, token=token, protected=PROTECTED)
-    return app
+        return Response(batcher.metrics.exposition(), media_type=CONTENT_TYPE)
 
 
 def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
