@@ -149,10 +149,13 @@ class Candidates:
         )
         return torch.zeros_like(self.lengths).index_add(0, self.sentence, degree.to(torch.int64))
 
+    def on_host(self) -> FlatSegments:
+        columns = (self.offsets, self.start, self.end, self.label)
+        return FlatSegments(*(column.cpu().numpy() for column in columns))
+
     def segments(self) -> list[tuple[Segment, ...]]:
         """The candidates of each sentence."""
-        columns = (self.offsets, self.start, self.end, self.label)
-        return segments_by_sentence(FlatSegments(*(column.cpu().numpy() for column in columns)))
+        return segments_by_sentence(self.on_host())
 
     def windows(self, skip: bool | Tensor = False) -> Windows:
         """Who may precede whom. With `skip`, all that end before; with a mask (N,), those after which nothing fits that
@@ -274,6 +277,11 @@ def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     counts = torch.bincount(sentence, minlength=num_sentences)
     offsets = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
     return offsets, start[order], end[order], label[order]
+
+
+def in_place(flat: Tensor, index: Tensor, shape: torch.Size) -> Tensor:
+    """What belongs to the candidates, (N,), where they stand, and 0 elsewhere: (B, L, K, Y)."""
+    return flat.new_zeros(shape.numel()).index_put((index,), flat).view(shape)
 
 
 def _host_lengths(lengths: Tensor | Sequence[int], num_sentences: int) -> np.ndarray:

@@ -39,7 +39,7 @@ from spansieve.crf.linear_chain import LinearChain
 from spansieve.crf.nested import NestedSegments
 from spansieve.crf.nested_given import NestedGiven
 from spansieve.crf.semi_markov import SemiMarkov
-from spansieve.crf.structures import FlatSegments, dense_index, named
+from spansieve.crf.structures import FlatSegments, dense_index, named_at, places_among
 from spansieve.crf.watched_tags import Tags, tag_pairs
 
 Kind = TypeVar("Kind", bound=Distribution)
@@ -112,7 +112,7 @@ def _skip_left(model: FilteredSemiMarkov, left: Left, banned: Collection[Pair]) 
     """Which candidates may be skipped, in short where that is all or none of them."""
     may_skip = in_banned_pair(left.nodes, banned)
     if isinstance(model.skip, Tensor):
-        at = _places(left.nodes, _nodes(model.candidates))
+        at = places_among(left.nodes, model.candidates.on_host())
         may_skip |= np.concatenate((model.skip.cpu().numpy(), [False]))[at]  # a new one is at -1
     else:
         may_skip |= model.skip
@@ -131,7 +131,7 @@ def _given_nested(model: NestedSegments, known, banned) -> NestedSegments:
     transition = _without_pairs(transition, banned)
     required = left.is_required
     if isinstance(model, NestedGiven):  # what was required before still is
-        at = _places(left.nodes, _nodes(model.candidates))
+        at = places_among(left.nodes, model.candidates.on_host())
         required = required | np.concatenate((model.is_required.cpu().numpy(), [False]))[at]
     is_required = torch.from_numpy(required).to(candidates.start.device)
     scores = _looked_up(model, left.nodes) if model.dense_scores is None else None
@@ -142,7 +142,7 @@ def _given_nested(model: NestedSegments, known, banned) -> NestedSegments:
 
 
 def _left(model: FilteredSemiMarkov | NestedSegments, known, remove: bool, nested: bool) -> Left:
-    nodes, dense = _nodes(model.candidates), model.dense_scores
+    nodes, dense = model.candidates.on_host(), model.dense_scores
     num_labels = len(model.transition) if dense is None else dense.shape[3]
     if dense is None and nested and not cast(NestedSegments, model).has_labels:
         num_labels = 1 + max(int(x.max(initial=1)) for x in (nodes.label, _most_labels(known)))
@@ -155,11 +155,6 @@ def _most_labels(known: Sequence[Known]) -> np.ndarray:
     return np.array([s.label for one in known for s in (*one.required, *one.forbidden) if len(s) == 3], np.int64)
 
 
-def _nodes(candidates: Candidates) -> FlatSegments:
-    columns = (candidates.offsets, candidates.start, candidates.end, candidates.label)
-    return FlatSegments(*(column.cpu().numpy() for column in columns))
-
-
 def _candidates(nodes: FlatSegments, like: Candidates) -> Candidates:
     offsets, *columns = (torch.from_numpy(np.ascontiguousarray(column)).to(like.start.device) for column in nodes)
     start, end, label = columns
@@ -167,26 +162,13 @@ def _candidates(nodes: FlatSegments, like: Candidates) -> Candidates:
     return Candidates(offsets, start, end, label, like.lengths, like.num_tokens, widest)
 
 
-def _places(nodes: FlatSegments, among: FlatSegments) -> np.ndarray:
-    """Where each node stands among others sorted alike, -1 where it does not."""
-    size, num_labels = (1 + max(int(x.max(initial=0)) for x in (a, b)) for a, b in zip(nodes[2:], among[2:]))
-
-    def key(s: FlatSegments) -> np.ndarray:
-        return ((s.sentence * size + s.end) * size + s.start) * num_labels + s.label
-
-    known, wanted = key(among), key(nodes)
-    at = np.searchsorted(known, wanted)
-    return np.where(np.concatenate((known, [-1]))[at] == wanted, at, -1)
-
-
 def _looked_up(model: FilteredSemiMarkov | NestedSegments, nodes: FlatSegments) -> Tensor:
-    at = _places(nodes, _nodes(model.candidates))
+    at = places_among(nodes, model.candidates.on_host())
     if (at < 0).any():
         k = int((at < 0).argmax())
-        segment = named((nodes.start[k], nodes.end[k], nodes.label[k]))
         raise ValueError(
-            f"required {segment} of sentence {nodes.sentence[k]} must be a candidate, since nothing else has a score: "
-            "distributions made by from_scores have one for every span"
+            f"required {named_at(nodes, k)} of sentence {nodes.sentence[k]} must be a candidate, since nothing else "
+            "has a score: distributions made by from_scores have one for every span"
         )
     return model.scores.index_select(0, torch.from_numpy(at).to(model.scores.device))
 

@@ -46,6 +46,6 @@ def _depth_of_nodes(nodes: FlatSegments, is_required: np.ndarray) -> np.ndarray:
     for k in np.flatnonzero(is_required):
         here = slice(nodes.offsets[sentence[k]], nodes.offsets[sentence[k] + 1])
         start, end = nodes.start[here], nodes.end[here]
-        is_wider = end - start < nodes.end[k] - nodes.start[k]
-        depth[here] += (nodes.start[k] <= start) & (end <= nodes.end[k]) & is_wider
+        is_narrower = end - start < nodes.end[k] - nodes.start[k]
+        depth[here] += (nodes.start[k] <= start) & (end <= nodes.end[k]) & is_narrower
     return depth

@@ -17,6 +17,7 @@ from spansieve.crf.candidates import (
     Candidates,
     candidate_mask,
     candidates_of_mask,
+    in_place,
     kept_mask,
     masked_for_training,
 )
@@ -29,7 +30,7 @@ from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import FilterLimits, Sums
 from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, check_segments, named
+from spansieve.crf.structures import FlatSegments, check_segments, dense_index, named
 from spansieve.segments import Segment
 
 
@@ -123,16 +124,15 @@ class FilteredByIndex(FilteredSemiMarkov):
         *,
         kernel: ModuleType | None = None,
     ) -> None:
-        self.dense_scores, self._shape = dense_scores, dense_scores.shape
+        self.dense_scores: Tensor = dense_scores
         self.lengths = candidates.lengths
-        self._index = dense_positions(candidates, dense_scores.shape)
+        self._index = dense_index(candidates, dense_scores.shape)
         flat = dense_scores.flatten().index_select(0, self._index)
         super().__init__(candidates, flat, transition, skip, kernel=kernel)
 
     @property
     def marginals(self) -> Tensor:
-        flat = super().marginals
-        return flat.new_zeros(self._shape.numel()).index_put((self._index,), flat).view(self._shape)
+        return in_place(super().marginals, self._index, self.dense_scores.shape)
 
 
 class FilteredByMask(FilteredSemiMarkov):
@@ -168,7 +168,7 @@ class FilteredByMask(FilteredSemiMarkov):
 
     @cached_property
     def _index(self) -> Tensor:
-        return dense_positions(self.candidates, self.scores.shape)
+        return dense_index(self.candidates, self.scores.shape)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return super()._total(semiring, scores.flatten(1)[:, self._index], transition)
@@ -202,10 +202,3 @@ class FilteredByMask(FilteredSemiMarkov):
     def _parts_of_gold(self, gold: Gold) -> Parts:
         super()._parts_of_gold(gold)  # raises unless it is a path
         return gold.parts
-
-
-def dense_positions(candidates: Candidates, shape: Sequence[int]) -> Tensor:
-    """Where the candidates stand in flattened (B, L, K, Y) scores, (N,)."""
-    _, num_tokens, max_width, num_labels = shape
-    span = (candidates.sentence * num_tokens + candidates.start) * max_width + candidates.end - candidates.start - 1
-    return span * num_labels + candidates.label

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates
+from spansieve.crf.candidates import Candidates, in_place
 from spansieve.crf.distribution import Expectations, check_possible
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.gold import Gold, Parts
@@ -97,8 +97,7 @@ class FilteredFused(FilteredSemiMarkov):
         return self._in_place(super().marginals)
 
     def _in_place(self, flat: Tensor) -> Tensor:
-        """What belongs to the candidates, (N,), where they stand, and 0 elsewhere: (B, L, K, Y)."""
-        return flat.new_zeros(self._shape.numel()).index_put((self._index,), flat).view(self._shape)
+        return in_place(flat, self._index, self._shape)
 
     @property
     def _is_tracked(self) -> bool:

@@ -21,7 +21,7 @@ from spansieve.crf.gold import FlatParts, Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, flat_segments, in_order, named, segments_by_sentence
+from spansieve.crf.structures import FlatSegments, flat_segments, in_order, named_at, places_among, segments_by_sentence
 from spansieve.segments import Segment
 
 
@@ -106,9 +106,8 @@ class FilteredSemiMarkov(Distribution):
         return self._chosen(is_part.cpu().numpy())
 
     def _chosen(self, is_chosen: np.ndarray) -> list[tuple[Segment, ...]]:
-        c = self.candidates
         index = is_chosen.nonzero()[0]
-        offsets, *columns = (x.cpu().numpy() for x in (c.offsets, c.start, c.end, c.label))
+        offsets, *columns = self.candidates.on_host()
         return segments_by_sentence(FlatSegments(np.searchsorted(index, offsets), *(x[index] for x in columns)))
 
     @property
@@ -164,32 +163,18 @@ def _maker():
 
 
 def index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:
-    """The position of each segment among the candidates, which are sorted by (sentence, end, start, label)."""
-
-    def key(sentence, start, end, label):
-        return ((sentence * (size + 1) + end) * (size + 1) + start) * num_labels + label
-
-    columns = (candidates.sentence, candidates.start, candidates.end, candidates.label)
-    nodes = [column.cpu().numpy() for column in columns]
-    size = max(candidates.num_tokens, int(segments.end.max(initial=0)))
-    num_labels = 1 + max(int(nodes[3].max(initial=0)), int(segments.label.max(initial=0)))
-    known, wanted = key(*nodes), key(segments.sentence, *segments[1:])
-    index = np.searchsorted(known, wanted)
-    is_missing = np.concatenate((known, [-1]))[index] != wanted
-    # What is no segment at all may have the key of one that is.
-    is_missing |= (segments.start < 0) | (segments.start >= segments.end) | (segments.label < 1)
-    if is_missing.any():
-        at = int(is_missing.argmax())
-        segment = segments.start[at], segments.end[at], segments.label[at]
+    """The position of each segment among the candidates."""
+    index = places_among(segments, candidates.on_host())
+    if (index < 0).any():
+        at = int((index < 0).argmax())
         raise ValueError(
-            f"segmentation {segments.sentence[at]} is outside the support: {named(segment)} is no candidate"
+            f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} is no candidate"
         )
     return index
 
 
 def _raise_no_edge(segments: FlatSegments, at: int, place: str) -> None:
-    segment = segments.start[at], segments.end[at], segments.label[at]
     raise ValueError(
-        f"segmentation {segments.sentence[at]} is outside the support: {named(segment)} cannot stand {place}: the two "
-        f"overlap or leave room for a candidate between, and only maximal ones are paths (skip=True allows any)"
+        f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand {place}: "
+        f"the two overlap or leave room for a candidate between, and only maximal ones are paths (skip=True allows any)"
     )

@@ -19,7 +19,9 @@ from spansieve.crf.structures import (
     dense_index,
     flat_segments,
     in_order,
+    keys_of,
     named,
+    named_at,
 )
 from spansieve.segments import Segment
 
@@ -117,21 +119,13 @@ def _check_allowed(required: FlatSegments, forbidden: FlatSegments) -> None:
     both = are_among(required, forbidden)
     if both.any():
         k = int(both.argmax())
-        raise ValueError(f"{_name(required, k)} of sentence {required.sentence[k]} is required, and forbidden too")
-
-
-def _name(segments: FlatSegments, k: int) -> str:
-    return named([column[k] for column in segments[1:]])
+        raise ValueError(f"{named_at(required, k)} of sentence {required.sentence[k]} is required, and forbidden too")
 
 
 def are_among(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
     """Which of the segments are also there."""
-    size, num_labels = (1 + max(int(x.max(initial=0)) for x in (a, b)) for a, b in zip(segments[2:], others[2:]))
-
-    def key(s: FlatSegments) -> np.ndarray:
-        return ((s.sentence * size + s.start) * size + s.end) * num_labels + s.label
-
-    return np.isin(key(segments), key(others))
+    keys, others_keys = keys_of(segments, others)
+    return np.isin(keys, others_keys)
 
 
 # ---- What is left --------------------------------------------------------------------------------------------------

@@ -14,16 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, checked_limits
+from spansieve.crf.candidates import Candidates, checked_limits, in_place
 from spansieve.crf.checks import arrays_to_device, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.filtered_from_scores import dense_positions
 from spansieve.crf.filtered_semi_markov import index_among
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import RequiredDepths, Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, flat_segments, named, offsets_of, segments_by_sentence
+from spansieve.crf.structures import (
+    FlatSegments,
+    dense_index,
+    flat_segments,
+    named_at,
+    offsets_of,
+    segments_by_sentence,
+)
 from spansieve.segments import Segment
 
 
@@ -143,14 +149,13 @@ class _NestedByIndex(NestedSegments):
     def __init__(
         self, candidates: Candidates, scores: Tensor, transition: Tensor | None, kernel: ModuleType | None
     ) -> None:
-        self.dense_scores, self._shape = scores, scores.shape
-        self._index = dense_positions(candidates, scores.shape)
+        self.dense_scores: Tensor = scores
+        self._index = dense_index(candidates, scores.shape)
         super().__init__(candidates, scores.flatten().index_select(0, self._index), transition, kernel=kernel)
 
     @property
     def marginals(self) -> Tensor:
-        flat = super().marginals
-        return flat.new_zeros(self._shape.numel()).index_put((self._index,), flat).view(self._shape)
+        return in_place(super().marginals, self._index, self.dense_scores.shape)
 
 
 def _listed(gold: Sequence[Sequence[Segment]] | Gold) -> Sequence[Sequence[Segment]]:
@@ -181,7 +186,7 @@ def containers(segments: FlatSegments) -> np.ndarray:
 
 
 def _raise_not_laminar(segments: FlatSegments, first: int, second: int) -> None:
-    pair = [named([column[k] for column in segments[1:]]) for k in (first, second)]
+    pair = [named_at(segments, k) for k in (first, second)]
     is_same = (segments.start[first], segments.end[first]) == (segments.start[second], segments.end[second])
     why = "have one span, which is taken once" if is_same else "cross: one must contain the other, or share no token"
     raise ValueError(f"segmentation {segments.sentence[second]} is outside the support: {pair[0]} and {pair[1]} {why}")

@@ -12,13 +12,12 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates
+from spansieve.crf.candidates import Candidates, in_place
 from spansieve.crf.depth_labels import DepthLabels
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.filtered_from_scores import dense_positions
 from spansieve.crf.gold import Parts
 from spansieve.crf.nested import NestedSegments
-from spansieve.crf.structures import FlatSegments, named
+from spansieve.crf.structures import dense_index, named
 from spansieve.segments import Segment
 
 
@@ -41,14 +40,12 @@ class NestedGiven(NestedSegments):
         self.candidates, self.has_labels, self.label_transition = candidates, has_labels, transition
         self.dense_scores, self.is_required = dense_scores, is_required
         if dense_scores is not None:
-            self._index = dense_positions(candidates, dense_scores.shape)
+            self._index = dense_index(candidates, dense_scores.shape)
             scores = dense_scores.flatten().index_select(0, self._index)
         assert scores is not None
         label = candidates.label if has_labels else torch.zeros_like(candidates.label)
-        columns = (candidates.offsets, candidates.start, candidates.end, candidates.label)
-        nodes = FlatSegments(*(column.cpu().numpy() for column in columns))
         known = (is_required.cpu().numpy(), label.cpu().numpy())
-        labels = DepthLabels(nodes, *known, len(transition), candidates.num_tokens)
+        labels = DepthLabels(candidates.on_host(), *known, len(transition), candidates.num_tokens)
         self._label_of = torch.from_numpy(labels.label_of).to(scores.device)
         self._nodes = replace(candidates, label=torch.from_numpy(labels.of_node).to(scores.device))
         self._required = labels.required
@@ -61,8 +58,7 @@ class NestedGiven(NestedSegments):
         flat = super().marginals
         if self.dense_scores is None:
             return flat
-        shape = self.dense_scores.shape
-        return flat.new_zeros(shape.numel()).index_put((self._index,), flat).view(shape)
+        return in_place(flat, self._index, self.dense_scores.shape)
 
     @property
     def transition_counts(self) -> Tensor:

@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Sequence
 from itertools import chain, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,10 @@ def named(segment: Sequence[int]) -> str:
     return f"segment ({', '.join(str(int(x)) for x in segment)})"
 
 
+def named_at(segments: FlatSegments, k: int) -> str:
+    return named([column[k] for column in segments[1:]])
+
+
 def segments_by_sentence(segments: FlatSegments) -> list[tuple[Segment, ...]]:
     """Back to one tuple of Segments per sentence."""
     triples = zip(segments.start.tolist(), segments.end.tolist(), segments.label.tolist())
@@ -120,11 +124,28 @@ def offsets_of(sentence: np.ndarray, num_sentences: int) -> np.ndarray:
     return np.searchsorted(sentence, np.arange(num_sentences + 1))
 
 
-def dense_index(segments: FlatSegments, shape: Sequence[int]) -> np.ndarray:
-    """Where the segments stand in a flattened (B, L, K, Y)."""
+def dense_index(segments: Any, shape: Sequence[int]) -> Any:
+    """Where segments stand in a flattened (B, L, K, Y): an array for FlatSegments, a tensor for Candidates."""
     _, num_tokens, max_width, num_labels = shape
     span = (segments.sentence * num_tokens + segments.start) * max_width + segments.end - segments.start - 1
     return span * num_labels + segments.label
+
+
+def keys_of(*several: FlatSegments) -> list[np.ndarray]:
+    """A number for each segment that is the same for the same ones, and sorts by (sentence, end, start, label)."""
+    size = 1 + max(int(segments.end.max(initial=0)) for segments in several)
+    num_labels = 1 + max(int(segments.label.max(initial=0)) for segments in several)
+    return [((s.sentence * size + s.end) * size + s.start) * num_labels + s.label for s in several]
+
+
+def places_among(segments: FlatSegments, sorted_ones: FlatSegments) -> np.ndarray:
+    """Where each segment stands among others sorted by (sentence, end, start, label), -1 where it does not."""
+    wanted, known = keys_of(segments, sorted_ones)
+    at = np.searchsorted(known, wanted)
+    is_there = np.concatenate((known, [-1]))[at] == wanted
+    # What is no segment at all may have the key of one that is.
+    is_there &= (segments.start >= 0) & (segments.start < segments.end) & (segments.label > 0)
+    return np.where(is_there, at, -1)
 
 
 def in_order(segments: FlatSegments) -> FlatSegments:

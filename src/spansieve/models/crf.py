@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, LinearChain, TagConstraints, given
+from spansieve.crf.chain_given import ChainGiven
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold
 from spansieve.models.partial import Ranges, known_of
@@ -70,4 +71,6 @@ class CRF(Head):
         if not any(entities):
             return [[] for _ in entities]
         tensors = (distribution.scores, distribution.transition, distribution.lengths)
-        return self.tags.probabilities(Chain.of(*(x.detach().cpu().numpy() for x in tensors)), entities)
+        chain = Chain.of(*(x.detach().cpu().numpy() for x in tensors))
+        written = distribution.written.of_segment if isinstance(distribution, ChainGiven) else None
+        return self.tags.probabilities(chain, entities, written)

@@ -8,14 +8,12 @@ from typing import NamedTuple
 from torch import Tensor
 
 from spansieve.crf import Distribution, Known, given
-from spansieve.crf.chain_given import ChainGiven
 from spansieve.models.constraints import ConstraintError, Rules, Support
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Probability
 from spansieve.models.head import Head
 from spansieve.models.local_scores import local_probabilities
-from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.models.tagger import Tagger
 from spansieve.segments import Segment
 
@@ -105,10 +103,7 @@ def _probabilities(
     kind: Probability,
 ) -> Shares:
     head = tagger.head
-    if isinstance(distribution, ChainGiven) and isinstance(head, CRF):
-        shares = _of_chain(head.tags, distribution, segments)
-    else:
-        shares = head.probabilities(distribution, segments)
+    shares = head.probabilities(distribution, segments)
     if kind == "with-filter" and isinstance(head, FilteredHead):
         by_filter = local_probabilities(tagger, vectors, lengths, segments)
         shares = [[share * other for share, other in zip(*both)] for both in zip(shares, by_filter)]
@@ -116,12 +111,3 @@ def _probabilities(
         [1.0 if one.requires(segment) else share for segment, share in zip(found, each)]
         for found, each, one in zip(segments, shares, rules)
     ]
-
-
-def _of_chain(tags: SegmentTags, distribution: ChainGiven, segments: Segments) -> Shares:
-    """On the host, in double precision."""
-    if not any(segments):
-        return [[] for _ in segments]
-    tensors = (distribution.scores, distribution.transition, distribution.lengths)
-    chain = Chain.of(*(x.detach().cpu().numpy() for x in tensors))
-    return tags.probabilities(chain, segments, distribution.written.of_segment)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
+from spansieve.crf.candidates import span_ends
 from spansieve.models.head import like_entities, places_of
 from spansieve.models.tagger import Tagger
 from spansieve.segments import Segment
@@ -22,9 +22,7 @@ def local_log_probabilities(tagger: Tagger, vectors: Tensor, lengths: Tensor) ->
     """
     # As they were learned, where the filter itself looks at them with a margin.
     scores = getattr(tagger.head, "learned_scores", tagger.head.scores)(vectors)[0]
-    start = torch.arange(scores.shape[1], device=scores.device)[:, None]
-    end = start + torch.arange(1, scores.shape[2] + 1, device=scores.device)  # (L, K)
-    return scores.log_softmax(-1), end <= lengths[:, None, None]
+    return scores.log_softmax(-1), span_ends(scores) <= lengths[:, None, None]
 
 
 def local_probabilities(

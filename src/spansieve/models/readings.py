@@ -5,6 +5,7 @@ For a filtered model that is the probability given the candidates: a segment tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -35,7 +36,7 @@ def readings_of(head: Head, distribution: Distribution, k: int) -> list[list[tup
 
 
 def _probability(log_probability: float) -> float:
-    return float(torch.tensor(log_probability, dtype=torch.float64).exp().clamp(max=1.0))
+    return min(1.0, math.exp(log_probability))
 
 
 def _has_wide_null(distribution: SemiMarkov) -> bool:
