@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from spansieve.evaluation import Difference, compare, evaluate
-from spansieve.evaluation.significance import bootstrap_p_value, randomisation_p_value
 from tests.evaluation.segmentations import corpora
 
 RESAMPLES = 4000
@@ -44,14 +43,16 @@ def exact_bootstrap(gold: list, a: list, b: list) -> float:
 def test_randomisation_agrees_with_every_swap(corpus):
     _, gold, a, b = corpus
     exact = exact_randomisation(gold, a, b)
-    assert randomisation_p_value(gold, a, b, RESAMPLES) == pytest.approx(exact, abs=TOLERANCE)
+    found = compare(gold, a, b, resamples=RESAMPLES).randomisation_p_value
+    assert found == pytest.approx(exact, abs=TOLERANCE)
 
 
 @settings(max_examples=30, deadline=None)
 @given(corpora(systems=2, most=4))
 def test_bootstrap_agrees_with_every_resample(corpus):
     _, gold, a, b = corpus
-    assert bootstrap_p_value(gold, a, b, RESAMPLES) == pytest.approx(exact_bootstrap(gold, a, b), abs=TOLERANCE)
+    found = compare(gold, a, b, resamples=RESAMPLES).bootstrap_p_value
+    assert found == pytest.approx(exact_bootstrap(gold, a, b), abs=TOLERANCE)
 
 
 @settings(max_examples=30, deadline=None)

@@ -130,7 +130,7 @@ def test_shown_on_a_terminal():
 
 def test_conll_takes_the_outermost_and_says_what_it_leaves_out(folder, capsys):
     target = io.StringIO()
-    _write(load(folder / "model"), [TEXT], Output.conll, target)
+    _write(load(folder / "model"), [TEXT], Output.conll, target, sentences=True, constraints=None)
     assert target.getvalue() == "FC B-ORG\nUlm I-ORG\nwon O\n. O\n\nIn O\nBern B-LOC\nrain O\n. O\n\n"
     assert "1 entities within others left out, since tags are flat" in capsys.readouterr().err
 

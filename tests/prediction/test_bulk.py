@@ -125,7 +125,10 @@ def test_the_pipeline_writes_the_same(model, predictor, tmp_path):
     write_jsonl(tmp_path / "in.jsonl", given)
     job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300, precision="bf16")
     assert run_bulk(job).rows == 12
-    assert [row["id"] for row in read_parts(tmp_path / "out")] == list(range(12))
+    found, expected = read_parts(tmp_path / "out"), predictor.predict_texts([row["text"] for row in given])
+    assert [row["id"] for row in found] == list(range(12))
+    places = [[(e["start"], e["end"], e["label"]) for e in row["entities"]] for row in found]
+    assert places == [[entity[:3] for entity in entities] for entities in expected]
 
 
 def test_only_what_is_probable_enough(tmp_path):

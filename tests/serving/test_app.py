@@ -57,7 +57,9 @@ def test_alternatives_are_the_best_readings(server, predictor):
 def test_the_graph_of_a_sentence(server):
     text = f"we went to Paris yesterday. {TEXT}"
     (result,) = server.results(text, graph=True)
+    assert len(result["sentences"]) == 2
     for sentence in result["sentences"]:
+        assert sentence["graph"]["candidates"]
         words = [text[start:end] for start, end in sentence["tokens"]]
         graph = sentence["graph"]
         assert sentence["alternatives"] is None
@@ -93,7 +95,16 @@ def test_a_long_sentence_is_read_and_its_graph_is_declined_with_a_reason(server)
 
 
 @settings(max_examples=60, deadline=None)
-@given(texts=st.lists(st.one_of(st.text(max_size=40), st.text("aé👍🏽ق\u200b\u200f\n. ", max_size=20)), max_size=3))
+@given(
+    texts=st.lists(
+        st.one_of(
+            st.text(max_size=40),
+            st.text("aé👍🏽ق\u200b\u200f\n. ", max_size=20),
+            st.text("é👍🏽\u200b\n ", max_size=9).map(lambda odd: f"{odd}we went to Paris yesterday{odd}"),
+        ),
+        max_size=3,
+    )
+)
 def test_offsets_hold_in_any_unicode(server, texts):
     for text, result in zip(texts, server.results(*texts, alternatives=1), strict=True):
         assert all(text[e["start"] : e["end"]] == e["text"] for e in result["entities"])

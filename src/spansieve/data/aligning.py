@@ -95,6 +95,18 @@ def distinct_names(documents: Iterable[Document], prefix: str = "document") -> I
         yield name, document
 
 
+def sentence_text(example: Example) -> tuple[str, list[tuple[int, int]]]:
+    """The example's part of its text, or its tokens joined by blanks, and the characters of each token in it."""
+    if example.text is not None and example.offsets:
+        first, last = example.offsets[0][0], example.offsets[-1][1]
+        return example.text[first:last], [(start - first, end - first) for start, end in example.offsets]
+    offsets, position = [], 0
+    for token in example.tokens:
+        offsets.append((position, position + len(token)))
+        position += len(token) + 1
+    return " ".join(example.tokens), offsets
+
+
 def _checked(
     text: str, annotations: Iterable[tuple[int, int, str]], place: str, notes: Notes
 ) -> list[tuple[int, int, str]]:

@@ -11,7 +11,7 @@ from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.found import Found, Probability
 from spansieve.models.predicting import predict_segments
 from spansieve.models.tagger import Tagger
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import NamedSegment
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def predict_with_fates(
 
     def look(indices: Sequence[int], distribution: Distribution) -> None:
         assert isinstance(head, FilteredHead)
-        counts.append(head.graph_counts(distribution, [_known(tagger, examples[i]) for i in indices]))
+        counts.append(head.graph_counts(distribution, [tagger.known_segments(examples[i]) for i in indices]))
 
     is_filtered = isinstance(head, FilteredHead)
     found = predict_segments(
@@ -58,7 +58,7 @@ def predict_with_fates(
 
 def _fates(tagger: Tagger, examples: Sequence[Example], found: Sequence[Sequence[NamedSegment]], kept: int) -> Fates:
     gold = [segment for example in examples for segment in {*example.segments}]
-    known = [segment for example in examples for segment in _known(tagger, example)]
+    known = [segment for example in examples for segment in tagger.known_segments(example)]
     fitting = sum(tagger.head.fits(segment) for segment in known)
     right = sum(len({*example.segments} & {*segments}) for example, segments in zip(examples, found))
     return Fates(
@@ -69,8 +69,3 @@ def _fates(tagger: Tagger, examples: Sequence[Example], found: Sequence[Sequence
         path=kept - right,
         found=right,
     )
-
-
-def _known(tagger: Tagger, example: Example) -> list[Segment]:
-    labels = tagger.labels
-    return [Segment(s.start, s.end, labels.id(s.label)) for s in {*example.segments} if s.label in labels.names]

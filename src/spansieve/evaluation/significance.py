@@ -95,28 +95,6 @@ def compare(
     )
 
 
-def randomisation_p_value(
-    gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments], resamples: int = 10_000, seed: int = 0
-) -> float:
-    """Approximate randomisation: if the systems were alike, swapping their outputs on any sentences would not matter.
-
-    Each resample swaps the outputs of every sentence with probability 1/2. The p-value is (n + 1) / (R + 1), where n of
-    the R resamples differ in micro F1 at least as much as the systems do, in whichever direction.
-    """
-    return _randomisation(_rows(gold, a, b), resamples, seed)
-
-
-def bootstrap_p_value(
-    gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments], resamples: int = 10_000, seed: int = 0
-) -> float:
-    """Paired bootstrap: how often the difference of a resample is as far from the observed one as that is from 0.
-
-    Again (n + 1) / (R + 1), two-sided. The resampled differences scatter around the observed one; moved to 0, they show
-    what chance can do.
-    """
-    return _paired_bootstrap(_rows(gold, a, b), 0.95, resamples, seed)[0]
-
-
 def differences_of(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments]) -> tuple[Difference, ...]:
     """The sentences on which the systems do not predict the same set of segments, in order."""
     found = []
@@ -144,7 +122,12 @@ def _difference(totals: np.ndarray) -> np.ndarray:
 
 
 def _randomisation(rows: np.ndarray, resamples: int, seed: int) -> float:
-    """Sentences that would change the totals alike are swapped together, how many by one binomial: O(R · kinds)."""
+    """Approximate randomisation: if the systems were alike, swapping their outputs on any sentences would not matter.
+
+    Each resample swaps the outputs of every sentence with probability 1/2. The p-value is (n + 1) / (R + 1), where n of
+    the R resamples differ in micro F1 at least as much as the systems do, in whichever direction. Sentences that would
+    change the totals alike are swapped together, how many by one binomial: O(R · kinds).
+    """
     check_resampling(len(rows), resamples)
     generator = np.random.default_rng(seed)
     totals = rows.sum(0)
@@ -159,6 +142,11 @@ def _randomisation(rows: np.ndarray, resamples: int, seed: int) -> float:
 
 
 def _paired_bootstrap(rows: np.ndarray, confidence: float, resamples: int, seed: int) -> tuple[float, Interval]:
+    """How often the difference of a resample is as far from the observed one as that is from 0, and the interval.
+
+    Again (n + 1) / (R + 1), two-sided. The resampled differences scatter around the observed one; moved to 0, they show
+    what chance can do.
+    """
     check_resampling(len(rows), resamples)
     observed = float(_difference(rows.sum(0)))
     resampled = _difference(resampled_totals(rows, resamples, np.random.default_rng(seed)))  # (R,)

@@ -22,7 +22,8 @@ from spansieve.models.tagger import Batch
 from spansieve.prediction.landing import Decided
 from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Deciding, Pipeline, Precision
 from spansieve.prediction.predictor import load
-from spansieve.prediction.preparing import Prepared, PreparedBatch, chunks_of
+from spansieve.prediction.preparing import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedBatch
+from spansieve.prediction.texts import chunks_of
 
 SENTENCES_IN_TEXT = 10
 SAMPLE = 200_000  # words that single stages are measured on
@@ -156,7 +157,8 @@ class _Stages:
     def __init__(self, pipeline: Pipeline, texts: Sequence[str]) -> None:
         self.pipeline, self.texts = pipeline, texts
         self.num_words = count_words(texts)
-        self.chunks: list[tuple[list[str], Prepared]] = [(part, pipeline.preparer(part)) for part in chunks_of(texts)]
+        chunks = chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK)
+        self.chunks: list[tuple[list[str], Prepared]] = [(part, pipeline.preparer(part)) for part in chunks]
         self.batches: list[tuple[PreparedBatch, Batch]] = [
             (batch, pipeline.on_device(batch)) for _, prepared in self.chunks for batch in prepared.batches
         ]

@@ -33,7 +33,7 @@ class CRF(Head):
         else:
             layers = nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout)
             self.output = nn.Sequential(*layers, nn.Linear(hidden_size, num_tags))
-        self.transition = nn.Parameter(torch.zeros(len(self.tags), len(self.tags)))
+        self.transition = nn.Parameter(torch.zeros(num_tags, num_tags))
 
     def fits(self, segment: Segment) -> bool:
         return True

@@ -14,7 +14,7 @@ MOST_SENTENCES = 256
 # probability of the span's label. Under other models both are the marginal.
 Probability = Literal["given-candidates", "with-filter"]
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a string can hold it, UTF-8 cannot
 
 
 class Found(NamedTuple):
@@ -40,7 +40,6 @@ def readable_sentences(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]
             for token in sentence:
                 if not isinstance(token, str):
                     raise TypeError(f"a token must be a string, got {token!r}")
-        if _SURROGATE.search("".join(sentence)):
-            sentence = [_SURROGATE.sub("\ufffd", token) for token in sentence]
-        readable.append(sentence)
+        is_whole = not SURROGATE.search("".join(sentence))
+        readable.append(sentence if is_whole else [SURROGATE.sub("\ufffd", token) for token in sentence])
     return readable

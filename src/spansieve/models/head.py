@@ -19,6 +19,7 @@ from spansieve.crf.kernels.dispatch import has_triton
 from spansieve.crf.structures import FlatSegments
 from spansieve.labels import LabelSet
 from spansieve.models.partial import Ranges
+from spansieve.models.under_rules import by_sentence
 from spansieve.segments import Segment
 
 IGNORED = -100  # the label of what is no span, or of which nothing is known, for the cross-entropy
@@ -90,19 +91,13 @@ class Head(nn.Module):
             return [[] for _ in entities]
         marginals = distribution.marginals  # (B, L, K, Y)
         values = marginals[places_of(entities, marginals.device)]
-        return like_entities(values.clamp(0.0, 1.0).tolist(), entities)
+        return by_sentence(values.clamp(0.0, 1.0).tolist(), entities)
 
 
 def places_of(entities: Sequence[Sequence[Segment]], device: torch.device) -> tuple[Tensor, ...]:
     """Where the entities, of which there is at least one, stand in (B, L, K, Y): four indices, (N,) each."""
     places = [(b, s.start, s.width - 1, s.label) for b, found in enumerate(entities) for s in found]
     return torch.tensor(places, device=device).unbind(1)
-
-
-def like_entities(values: Sequence[float], entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
-    """One value per entity, sentence by sentence."""
-    each = iter(values)
-    return [[next(each) for _ in found] for found in entities]
 
 
 def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:

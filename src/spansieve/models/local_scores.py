@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from spansieve.crf.candidates import span_ends
-from spansieve.models.head import like_entities, places_of
+from spansieve.models.head import places_of
 from spansieve.models.tagger import Tagger
+from spansieve.models.under_rules import by_sentence
 from spansieve.segments import Segment
 
 
@@ -33,4 +34,4 @@ def local_probabilities(
         return [[] for _ in entities]
     log_probability, _ = local_log_probabilities(tagger, vectors, lengths)
     values = log_probability[places_of(entities, vectors.device)].exp()
-    return like_entities(values.tolist(), entities)
+    return by_sentence(values.tolist(), entities)

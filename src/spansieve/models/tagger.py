@@ -108,6 +108,11 @@ class Tagger(nn.Module):
         fits = [s for s in kept.segments if self.head.fits(Segment(s.start, s.end, 0))]
         return fits, len(dropped), len(kept.segments) - len(fits)
 
+    def known_segments(self, example: Example) -> list[Segment]:
+        """Gold that the model has a label for, each segment once."""
+        known = [s for s in {*example.segments} if s.label in self.labels.names]
+        return [Segment(s.start, s.end, self.labels.id(s.label)) for s in known]
+
     def vectors(self, batch: Batch) -> Tensor:
         """What the head takes of each token, (B, L, D)."""
         return self.dropout(self.encoder(batch.features))

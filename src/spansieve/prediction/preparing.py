@@ -26,6 +26,7 @@ from spansieve.data.batching import batches_by_length
 from spansieve.data.tokenizing import Tokenizer, sequences_of_text
 from spansieve.models.found import readable_sentences
 from spansieve.prediction.readers import Reader
+from spansieve.prediction.texts import chunks_of
 
 TEXTS_IN_CHUNK = 4_096
 CHARACTERS_IN_CHUNK = 600_000  # some 100,000 tokens: enough for full batches of sentences alike in length
@@ -95,7 +96,7 @@ class PreparedAhead:
     def __call__(self, texts: Iterable[str]) -> Iterator[tuple[list[str], Prepared]]:
         waiting: deque[tuple[list[str], Future[Prepared]]] = deque()
         try:
-            for chunk in chunks_of(texts):
+            for chunk in chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK):
                 waiting.append((chunk, self._pool.submit(self._prepare, chunk)))
                 if len(waiting) > self._ahead:
                     chunk, future = waiting.popleft()
@@ -113,23 +114,6 @@ class PreparedAhead:
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
-    if isinstance(texts, str):  # whose characters would be the texts
-        raise TypeError(f"texts must be several strings, got one: {texts[:40]!r}")
-    chunk: list[str] = []
-    characters = 0
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"a text must be a string, got {type(text).__name__}")
-        chunk.append(text)
-        characters += len(text)
-        if len(chunk) >= TEXTS_IN_CHUNK or characters >= CHARACTERS_IN_CHUNK:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
 
 
 # ---- In the other processes ------------------------------------------------------------------------------------------

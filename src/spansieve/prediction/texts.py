@@ -102,7 +102,7 @@ class TextPredictor(ABC):
     ) -> Iterator[Example]:
         """The sentences of texts, one after the other, with what the model finds in them as their segments."""
         each = None if constraints is None else iter(constraints)
-        for chunk in map(listed, chunks_of(texts)):
+        for chunk in chunks_of(texts):
             pieces = self.pieces(chunk, sentences)
             known = None if each is None else placed_in_pieces(list(islice(each, len(chunk))), chunk, pieces)
             for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), constraints=known)):
@@ -144,16 +144,20 @@ def words_of(pieces: Sequence[Piece]) -> list[list[str]]:
     return [[token.text for token in piece.tokens] for piece in pieces]
 
 
-def chunks_of(texts: Iterable[str]) -> Iterator[list[str]]:
+def chunks_of(
+    texts: Iterable[str], most_texts: int | None = None, most_characters: int | None = None
+) -> Iterator[list[str]]:
     """Enough texts to make full batches, few enough to hold."""
-    if isinstance(texts, str):
+    most_texts, most_characters = most_texts or TEXTS_AT_ONCE, most_characters or CHARACTERS_AT_ONCE
+    if isinstance(texts, str):  # whose characters would be the texts
         raise TypeError(f"texts must be several strings, got one: {texts[:40]!r}")
     chunk: list[str] = []
     characters = 0
     for text in texts:
+        _check_text(text)
         chunk.append(text)
-        characters += len(text) if isinstance(text, str) else 0  # what is none is refused with the others
-        if len(chunk) >= TEXTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+        characters += len(text)
+        if len(chunk) >= most_texts or characters >= most_characters:
             yield chunk
             chunk, characters = [], 0
     if chunk:
@@ -169,9 +173,13 @@ def listed(texts: Collection[str]) -> list[str]:
             f"texts must be a string or a list of them, got {type(texts).__name__}: `stream` takes iterators"
         )
     for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"a text must be a string, got {type(text).__name__}")
+        _check_text(text)
     return list(texts)
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"a text must be a string, got {type(text).__name__}")
 
 
 def entities_of(text: str, tokens: Sequence[Token], found: Found) -> list[Entity]:

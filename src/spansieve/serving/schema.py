@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can spell them, UTF-8 cannot
+from spansieve.models.found import SURROGATE
+
 EXAMPLE = "Ada Lovelace met Charles Babbage in London."
 
 
@@ -76,7 +76,7 @@ class PredictRequest(Sent):
     @classmethod
     def _is_unicode(cls, texts: list[str]) -> list[str]:
         for i, text in enumerate(texts):
-            if half := _SURROGATE.search(text):
+            if half := SURROGATE.search(text):
                 raise ValueError(f"texts[{i}] must be Unicode, got half a surrogate pair at {half.start()}")
         return texts
 

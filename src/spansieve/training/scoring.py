@@ -14,7 +14,6 @@ from spansieve.evaluation.scores import evaluate
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.predicting import predict_segments
 from spansieve.models.tagger import Tagger
-from spansieve.segments import Segment
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,9 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
 
     def look(indices: Sequence[int], distribution: Distribution) -> None:
         assert isinstance(head, FilteredHead)
-        counts.append(head.graph_counts(distribution, [_known(tagger, own[i]) for i in indices]))
+        counts.append(head.graph_counts(distribution, [tagger.known_segments(own[i]) for i in indices]))
 
-    sentences = [example.tokens for example in examples[accelerator.process_index :: accelerator.num_processes]]
+    sentences = [example.tokens for example in own]
     with accelerator.autocast():
         found = predict_segments(tagger, sentences, look=look if isinstance(head, FilteredHead) else None)
     pairs = [(list(example.segments), one.segments) for example, one in zip(own, found)]
@@ -45,13 +44,6 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
     for one in counts:
         total = total.plus(one)
     return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
-
-
-def _known(tagger: Tagger, example: Example) -> list[Segment]:
-    """Gold that the model has a label for; what it has none for is missed in any case."""
-    return [
-        Segment(s.start, s.end, tagger.labels.id(s.label)) for s in example.segments if s.label in tagger.labels.names
-    ]
 
 
 def _graph(counts: GraphCounts) -> dict[str, float]:

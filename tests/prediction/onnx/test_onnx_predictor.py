@@ -123,10 +123,10 @@ def test_every_pooling(subwords, pooling):
     made = drawn_tagger("crf", encoder={"name": bert_folder(folder.parent / "bert"), "pooling": pooling}).encoder
     features = made.features(readable_sentences(drawn_sentences(1)))
     vectors = torch.randn(len(features["kept"]), 4)
-    reader = reading.SubwordReader.__new__(reading.SubwordReader)
-    reader._pooling = pooling
+    encoder = reading.SubwordEncoder.__new__(reading.SubwordEncoder)
+    encoder._pooling = pooling
     first, last = features["first"], features["last"]
-    found = reader._pooled(vectors.numpy(), first.numpy(), last.numpy())
+    found = encoder._pooled(vectors.numpy(), first.numpy(), last.numpy())
     np.testing.assert_allclose(found, made._pooled(vectors, first, last).numpy(), rtol=1e-6)
 
 
@@ -268,7 +268,7 @@ def test_sums_have_the_same_scores(tmp_path):
     with torch.no_grad():
         expected = tagger.head.scores(tagger.vectors(batch))[0].numpy()
     lengths = batch.lengths.numpy()
-    (found,) = exported._scores(exported._reader.vectors(sentences))
+    (found,) = exported._scores(exported._encoder.vectors(sentences))
     is_span = np.arange(lengths.max())[:, None] + np.arange(1, 4) <= lengths[:, None, None]
     np.testing.assert_allclose(found[is_span], expected[is_span], rtol=1e-5, atol=1e-5)
 

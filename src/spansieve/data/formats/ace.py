@@ -19,11 +19,12 @@ from typing import NamedTuple
 
 from spansieve.data.aligning import examples_of_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import files_in, read_bytes, read_text
+from spansieve.data.formats.files import beside, files_in, read_bytes, read_text
 from spansieve.data.notes import Notes
 from spansieve.data.tokenizing import tokens_of_text
 
 SUFFIX = ".apf.xml"
+PAIR = f"an ACE document must have a .sgm and a {SUFFIX} file"
 _TAG = re.compile(r"<[^<>]+>")
 _ESCAPE = re.compile(r"&#?\w+;")
 _COPIES = ("timex2norm", "adj")
@@ -84,7 +85,7 @@ def read_ace(
 def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
     if not path.is_dir():
         base = re.sub(r"(\.apf\.xml|\.sgm)(\.gz)?$", "", path.name)
-        yield _existing(path.with_name(base + SUFFIX)), _existing(path.with_name(base + ".sgm"))
+        yield beside(path.with_name(base + SUFFIX), PAIR), beside(path.with_name(base + ".sgm"), PAIR)
         return
     chosen: dict[str, Path] = {}
     for annotation in files_in(path, SUFFIX):
@@ -94,18 +95,11 @@ def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
             chosen[annotation.name] = annotation
     for annotation in sorted(chosen.values()):
         base = annotation.name.removesuffix(".gz").removesuffix(SUFFIX)
-        yield annotation, _existing(annotation.with_name(base + ".sgm"))
+        yield annotation, beside(annotation.with_name(base + ".sgm"), PAIR)
 
 
 def _rank(path: Path) -> int:
     return next((rank for rank, name in enumerate(_COPIES) if name in path.parts), len(_COPIES))
-
-
-def _existing(path: Path) -> Path:
-    for candidate in (path, path.with_name(path.name + ".gz")):
-        if candidate.exists():
-            return candidate
-    raise DataError(f"an ACE document must have a .sgm and a {SUFFIX} file side by side, got no {path}")
 
 
 def _mentions(file: Path, spans: str, kinds: set[str]) -> Iterator[_Mention]:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from spansieve.data.aligning import distinct_names, documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import files_in, read_lines, read_text, stem, write_text
+from spansieve.data.formats.files import beside, files_in, read_lines, read_text, stem, write_text
 from spansieve.data.notes import Notes
 
+PAIR = "a brat document must have a .txt and an .ann file"
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
 
 
@@ -53,22 +54,15 @@ def write_brat(examples: Iterable[Example], path: str | Path, *, notes: Notes | 
 def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
     if not path.is_dir():
         base = path.name.removesuffix(".gz")[:-4]
-        yield _existing(path.with_name(base + ".ann")), _existing(path.with_name(base + ".txt"))
+        yield beside(path.with_name(base + ".ann"), PAIR), beside(path.with_name(base + ".txt"), PAIR)
         return
     annotated = set()
     for standoff in files_in(path, ".ann"):
-        source = _existing(standoff.with_name(stem(standoff) + ".txt"))
+        source = beside(standoff.with_name(stem(standoff) + ".txt"), PAIR)
         annotated.add(source)
         yield standoff, source
     for source in files_in(path, ".txt"):
         notes.add("texts without an .ann file left out", str(source), int(source not in annotated))
-
-
-def _existing(path: Path) -> Path:
-    for candidate in (path, path.with_name(path.name + ".gz")):
-        if candidate.exists():
-            return candidate
-    raise DataError(f"a brat document must have a .txt and an .ann file side by side, got no {path}")
 
 
 def _entities(file: Path, text: str, notes: Notes) -> Iterator[tuple[int, int, str]]:

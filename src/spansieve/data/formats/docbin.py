@@ -7,15 +7,14 @@ them. Tokens of nothing but blanks are left out.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import examples_of_text
+from spansieve.data.aligning import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.flattening import flat
 from spansieve.data.formats.packages import package
-from spansieve.data.formats.prodigy import sentence_text
 from spansieve.data.notes import Notes
 from spansieve.data.tokenizing import Token
 
@@ -54,9 +53,7 @@ def write_docbin(examples: Iterable[Example], path: str | Path, *, notes: Notes 
     documents.to_disk(path)
 
 
-def _examples(
-    path: str, doc: Any, spans_key: str | None, split_sentences: bool, notes: Notes | None
-) -> Iterator[Example]:
+def _examples(path: str, doc: Any, spans_key: str | None, split_sentences: bool, notes: Notes | None) -> list[Example]:
     if spans_key is not None and spans_key not in doc.spans:
         known = ", ".join(doc.spans) or "none"
         raise DataError(f"{path} must have a group of spans named {spans_key!r} in each document, got one with {known}")
@@ -65,7 +62,7 @@ def _examples(
     tokens = [Token(token.text, token.idx, token.idx + len(token)) for token in doc if token.text.strip()]
     starts = [sentence.start_char for sentence in doc.sents][1:] if has_sentences else []
     annotations = [(span.start_char, span.end_char, span.label_) for span in spans]
-    whole = examples_of_text(
+    return examples_of_text(
         doc.text,
         annotations,
         document=doc.user_data.get("document"),
@@ -76,7 +73,6 @@ def _examples(
         place=path,
         notes=notes,
     )
-    yield from whole
 
 
 def _doc(spacy: Any, vocabulary: Any, example: Example) -> Any:

@@ -121,6 +121,14 @@ def files_of(path: str | Path, *suffixes: str) -> list[Path]:
     return files_in(path, *suffixes) if Path(path).is_dir() else [Path(path)]
 
 
+def beside(path: Path, document: str) -> Path:
+    """The file, or its gzip; `document` is what must have it beside the other of a pair."""
+    for candidate in (path, path.with_name(path.name + ".gz")):
+        if candidate.exists():
+            return candidate
+    raise DataError(f"{document} side by side, got no {path}")
+
+
 def stem(path: str | Path) -> str:
     """The name without `.gz` and without the suffix under it."""
     path = Path(path)

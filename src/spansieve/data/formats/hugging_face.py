@@ -46,10 +46,10 @@ def read_dataset(
     span_column = spans or (None if tags else next((c for c in SPAN_COLUMNS if c in columns), None))
     if span_column is not None:
         _chosen(place, columns, span_column, (), "spans")
-        return [_spans_example(f"{place} row {n}", row, token_column, span_column) for n, row in _rows(dataset)]
+        return [_spans_example(where, row, token_column, span_column) for where, row in _rows(place, dataset)]
     tag_column = _chosen(place, columns, tags, TAG_COLUMNS, "tags")
     tag_names = list(names) if names is not None else _tag_names(dataset.features[tag_column])
-    rows = [(f"{place} row {n}", row) for n, row in _rows(dataset)]
+    rows = list(_rows(place, dataset))
     sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
     found = scheme_of_tags(sequences) if scheme == "auto" else scheme
     return [_tags_example(where, row, token_column, seq, found) for (where, row), seq in zip(rows, sequences)]
@@ -110,8 +110,9 @@ def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
     return datasets.concatenate_datasets([datasets.Dataset(table) for table in tables])
 
 
-def _rows(dataset: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    return enumerate(dataset, start=1)
+def _rows(place: str, dataset: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each with its place."""
+    return ((f"{place} row {n}", row) for n, row in enumerate(dataset, start=1))
 
 
 def _chosen(place: str, columns: list[str], wanted: str | None, usual: tuple[str, ...], what: str) -> str:

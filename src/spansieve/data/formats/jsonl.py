@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import documents_of_examples, examples_of_text
+from spansieve.data.aligning import documents_of_examples, examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example, joined_ranges
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.notes import Notes
@@ -167,7 +167,6 @@ def _tokens_record(example: Example) -> dict[str, Any]:
     if example.document is not None:
         record["doc"] = example.document
     if example.text is not None and example.offsets:
-        first, last = example.offsets[0][0], example.offsets[-1][1]
-        record["text"] = example.text[first:last]
-        record["offsets"] = [[start - first, end - first] for start, end in example.offsets]
+        record["text"], offsets = sentence_text(example)
+        record["offsets"] = [list(span) for span in offsets]
     return record

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import examples_of_text
+from spansieve.data.aligning import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
@@ -85,15 +85,3 @@ def _task(example: Example) -> dict[str, Any]:
     ]
     task = {"text": text, "tokens": tokens, "spans": spans, "answer": "accept"}
     return {**task, "meta": {"doc": example.document}} if example.document is not None else task
-
-
-def sentence_text(example: Example) -> tuple[str, list[tuple[int, int]]]:
-    """The example's part of its text, or its tokens joined by blanks, and the characters of each token in it."""
-    if example.text is not None and example.offsets:
-        first, last = example.offsets[0][0], example.offsets[-1][1]
-        return example.text[first:last], [(start - first, end - first) for start, end in example.offsets]
-    offsets, position = [], 0
-    for token in example.tokens:
-        offsets.append((position, position + len(token)))
-        position += len(token) + 1
-    return " ".join(example.tokens), offsets

@@ -15,12 +15,16 @@ from spansieve.crf.kernels import cpu
 from spansieve.crf.known import FlatKnown, Known, Pair, are_among, candidates_left, impossible_segments, in_banned_pair
 from spansieve.crf.structures import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
 from spansieve.crf.watched_tags import WatchedTags, tag_pairs
-from spansieve.models.constraints import ConstraintError, Rules
+from spansieve.models.constraints import Rules
 from spansieve.models.segment_tags import Chain, SegmentTags
-from spansieve.segments import Segment
-
-Segments = list[list[Segment]]
-Shares = list[list[float]]
+from spansieve.models.under_rules import (
+    Segments,
+    Shares,
+    above_thresholds,
+    by_sentence,
+    check_possible,
+    sure_of_required,
+)
 
 
 class Model(Protocol):
@@ -38,30 +42,17 @@ def decided(model: Model, rules: Sequence[Rules]) -> tuple[Segments, Callable[[]
     model = model.given([one.known for one in rules], rules[0].banned)
 
     def shares(of: Segments) -> Shares:
-        return [
-            [1.0 if one.requires(segment) else share for segment, share in zip(found, each)]
-            for found, each, one in zip(of, model.shares(of), rules)
-        ]
+        return sure_of_required(of, model.shares(of), rules)
 
-    segments, left = model.best(), model
-    while any(one.thresholds for one in rules):
-        low = [
-            [segment for segment, share in zip(found, each) if one.is_below(segment, share)]
-            for found, each, one in zip(segments, shares(segments), rules)
-        ]
-        if not any(low):
-            break
-        left = left.given([Known(forbidden=some) for some in low])
-        segments = left.best()
+    left = model
+
+    def again(known: Sequence[Known]) -> Segments:
+        nonlocal left
+        left = left.given(known)
+        return left.best()
+
+    segments = above_thresholds(model.best(), shares, rules, again)
     return segments, lambda: shares(segments)
-
-
-def check_possible(max_score: np.ndarray) -> None:
-    if not (max_score > -np.inf).all():
-        raise ConstraintError(
-            "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
-            "banned pair"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +75,7 @@ class FilteredModel:
 
     def best(self) -> Segments:
         max_score, is_chosen = cpu.filtered_best(*self._graph)
-        check_possible(max_score)
+        check_possible(bool((max_score > -np.inf).all()))
         index = is_chosen.nonzero()[0]
         chosen = FlatSegments(np.searchsorted(index, self.nodes.offsets), *self._columns(index))
         return [list(found) for found in segments_by_sentence(chosen)]
@@ -94,7 +85,7 @@ class FilteredModel:
         marginals[self._place] = cpu.filtered_sums(*self._graph).marginals
         place = dense_index(flat_segments(segments), self.scores.shape)
         values = marginals[place].clip(0.0, 1.0)
-        return like(values if self.weight is None else values * self.weight(place), segments)
+        return by_sentence((values if self.weight is None else values * self.weight(place)).tolist(), segments)
 
     def _columns(self, index: np.ndarray) -> list[np.ndarray]:
         return [column[index] for column in self.nodes[1:]]
@@ -123,7 +114,7 @@ class SemiMarkovModel:
 
     def best(self) -> Segments:
         max_score, widths, labels = cpu.semi_markov_best(self.scores, self.transition, self.lengths)
-        check_possible(max_score)
+        check_possible(bool((max_score > -np.inf).all()))
         sentence, start = at = labels.nonzero()
         found = FlatSegments(offsets_of(sentence, len(self.lengths)), start, start + widths[at], labels[at])
         return [list(segments) for segments in segments_by_sentence(found)]
@@ -131,7 +122,7 @@ class SemiMarkovModel:
     def shares(self, segments: Segments) -> Shares:
         marginals = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True).marginals
         place = dense_index(flat_segments(segments), self.scores.shape)
-        return like(marginals.reshape(-1)[place].clip(0.0, 1.0), segments)
+        return by_sentence(marginals.reshape(-1)[place].clip(0.0, 1.0).tolist(), segments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +140,7 @@ class ChainModel:
     def best(self) -> Segments:
         written, scores, transition = self._written()
         max_score, found = cpu.linear_chain_best(scores, transition, self.lengths)
-        check_possible(max_score)
+        check_possible(bool((max_score > -np.inf).all()))
         rows = zip(written.base[found].tolist(), self.lengths.tolist())
         return [list(self.tags.segments(row[:length])) for row, length in rows]
 
@@ -174,8 +165,3 @@ def without_pairs(transition: np.ndarray, banned: Collection[Pair]) -> np.ndarra
     for pair in banned:
         transition[pair] = -np.inf
     return transition
-
-
-def like(values: np.ndarray, segments: Segments) -> Shares:
-    each = iter(values.tolist())
-    return [[next(each) for _ in found] for found in segments]

@@ -15,7 +15,8 @@ from spansieve.crf.depth_labels import DepthLabels
 from spansieve.crf.kernels import RequiredDepths, cpu
 from spansieve.crf.known import FlatKnown, Known, Pair, are_among, candidates_left
 from spansieve.crf.structures import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
-from spansieve.prediction.onnx.constrained import Segments, Shares, check_possible, like, without_pairs
+from spansieve.models.under_rules import Segments, Shares, by_sentence, check_possible
+from spansieve.prediction.onnx.constrained import without_pairs
 
 
 class Graph(NamedTuple):
@@ -54,7 +55,7 @@ class NestedModel:
     def best(self) -> Segments:
         graph, required = self._graph
         max_score, is_chosen = cpu.nested_best(*graph, threads=self.threads, required=required)
-        check_possible(max_score)
+        check_possible(bool((max_score > -np.inf).all()))
         chosen = self._flat(np.flatnonzero(is_chosen))
         order = np.lexsort((-chosen.end, chosen.start, chosen.sentence))  # a container before what it contains
         ordered = FlatSegments(chosen.offsets, *(column[order] for column in chosen[1:]))
@@ -66,7 +67,7 @@ class NestedModel:
         marginals[self._place] = cpu.nested_sums(*graph, threads=self.threads, required=required).marginals
         place = dense_index(flat_segments(segments), self.scores.shape)
         values = marginals[place].clip(0.0, 1.0)
-        return like(values if self.weight is None else values * self.weight(place), segments)
+        return by_sentence((values if self.weight is None else values * self.weight(place)).tolist(), segments)
 
     def _flat(self, index: np.ndarray) -> FlatSegments:
         """Those of the candidates, in their order."""

@@ -26,7 +26,7 @@ from spansieve.models.found import (
 from spansieve.prediction.onnx.decoding import NESTED, Decoder, Setting, decoder_of
 from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
 from spansieve.prediction.onnx.graphs import Graph
-from spansieve.prediction.onnx.reading import Reader, reader_of
+from spansieve.prediction.onnx.reading import Encoder, encoder_of
 from spansieve.prediction.texts import TextPredictor
 from spansieve.segments import NamedSegment
 
@@ -47,8 +47,8 @@ def load(
     manifest = read_manifest(folder)
     arrays = _decoder_arrays(folder / DECODER)
     decoder = decoder_of(Setting(manifest, arrays, threads, probability == "with-filter"))
-    reader, scorers = reader_of(folder, manifest, threads), Graph(folder / SCORERS, threads)
-    return OnnxPredictor(manifest, reader, scorers, decoder, tokenizer, batch_tokens)
+    encoder, scorers = encoder_of(folder, manifest, threads), Graph(folder / SCORERS, threads)
+    return OnnxPredictor(manifest, encoder, scorers, decoder, tokenizer, batch_tokens)
 
 
 class OnnxPredictor(TextPredictor):
@@ -58,7 +58,7 @@ class OnnxPredictor(TextPredictor):
     def __init__(
         self,
         manifest: Manifest,
-        reader: Reader,
+        encoder: Encoder,
         scorers: Graph,
         decoder: Decoder,
         tokenizer: Tokenizer = tokens_of_text,
@@ -68,7 +68,7 @@ class OnnxPredictor(TextPredictor):
         if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         self.manifest, self.batch_tokens = manifest, batch_tokens
-        self._reader, self._scorers, self._decoder = reader, scorers, decoder
+        self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
         # Spans that start in one block of tokens end in the next.
         self._beyond = 0 if manifest.model.head == "crf" else manifest.max_width - 1
 
@@ -88,7 +88,7 @@ class OnnxPredictor(TextPredictor):
         found = [Found([], [] if probabilities else None) for _ in readable]
         for group in alike(rules):
             filled = [i for i in group if readable[i]]
-            sizes = self._reader.sizes([readable[i] for i in filled])
+            sizes = self._encoder.sizes([readable[i] for i in filled])
             for batch in batches_by_length(sizes, self.batch_tokens or MOST_TOKENS, MOST_SENTENCES):
                 indices = [filled[k] for k in batch]
                 those = [rules[i] for i in indices]
@@ -107,7 +107,7 @@ class OnnxPredictor(TextPredictor):
     ) -> list[Found]:
         """Of one batch, in which no sentence is empty."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        scores = self._scores(self._reader.vectors(sentences))
+        scores = self._scores(self._encoder.vectors(sentences))
         has_rules = any(one != NO_RULES for one in rules)
         decoded = self._decoder(scores, lengths, with_probabilities, rules if has_rules else None)
         name = self.manifest.labels.name

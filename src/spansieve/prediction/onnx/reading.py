@@ -21,7 +21,7 @@ from spansieve.prediction.onnx.graphs import Graph
 MOST_SUBWORDS = 16_384  # read at once, padding included
 
 
-class Reader(Protocol):
+class Encoder(Protocol):
     def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
         """(B, L, D), of sentences of which none is empty."""
 
@@ -29,19 +29,19 @@ class Reader(Protocol):
         """How much there is to read of each: sentences of one batch should be alike in it."""
 
 
-def reader_of(folder: Path, manifest: Manifest, threads: int) -> Reader:
+def encoder_of(folder: Path, manifest: Manifest, threads: int) -> Encoder:
     graph = Graph(folder / ENCODER, threads)
     if manifest.layout is None:
-        return WordReader(graph, manifest.model.builtin.rows)
+        return WordEncoder(graph, manifest.model.builtin.rows)
     try:
         tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
     except Exception as error:  # tokenizers raises nothing more precise
         raise ExportError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
     tokenizer.encode_special_tokens = manifest.splits_special
-    return SubwordReader(graph, tokenizer, manifest.layout, manifest.model.encoder.pooling)
+    return SubwordEncoder(graph, tokenizer, manifest.layout, manifest.model.encoder.pooling)
 
 
-class WordReader:
+class WordEncoder:
     """The built-in encoder: hashed features of each distinct word."""
 
     def __init__(self, graph: Graph, rows: int) -> None:
@@ -58,7 +58,7 @@ class WordReader:
         return [len(sentence) for sentence in sentences]
 
 
-class SubwordReader:
+class SubwordEncoder:
     """A Hugging Face encoder: windows of subwords, of which each keeps the vector that is its best-centred one."""
 
     def __init__(self, graph: Graph, tokenizer: Tokenizer, layout: SubwordLayout, pooling: str) -> None:
