@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -49,17 +50,25 @@ def small_chunks(monkeypatch):
 
 @pytest.fixture
 def packed(monkeypatch):
-    """Candidates are packed on the device as on a GPU, though it is the CPU."""
-    monkeypatch.setattr(filtered_from_scores, "kernel_for", lambda scores: kernels_cuda())
+    """Candidates are packed on the device: on a GPU where there is one, otherwise as if the CPU were one."""
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(filtered_from_scores, "kernel_for", lambda scores: kernels_cuda())
     monkeypatch.setattr(Pipeline, "_decided", None)
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def kernels_cuda():
     return import_module("spansieve.crf.kernels.cuda")
 
 
-def pipeline(predictor: Predictor, **options) -> Pipeline:
-    return Pipeline(copy.deepcopy(predictor.tagger), **options)
+def pipeline(predictor: Predictor, device: str = "cpu", **options) -> Pipeline:
+    return Pipeline(copy.deepcopy(predictor.tagger).to(device), **options)
+
+
+def with_weight(predictor: Predictor, mention_weight: float) -> Predictor:
+    tagger = copy.deepcopy(predictor.tagger)
+    tagger.config = replace(tagger.config, mention_weight=mention_weight)
+    return Predictor(tagger)
 
 
 def check_equal(found, expected):
@@ -83,13 +92,30 @@ def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
     check_equal([entities for _, entities in found], expected)
 
 
+@pytest.mark.parametrize(("head", "workers"), [*((head, 0) for head in HEADS), ("fsemicrf", 1)])
+def test_mentions_hear_of_each_other_as_they_do_in_a_predictor(head, workers, small_chunks):
+    predictor = with_weight(trained(head), 1.5)
+    expected = predictor.predict_texts(TEXTS)
+    with pipeline(predictor, batch_tokens=64, workers=workers) as made:
+        check_equal([entities for _, entities in made.stream(TEXTS)], expected)
+
+
+def test_mentions_hear_of_each_other_where_candidates_are_packed(request):
+    predictor = with_weight(trained("semicrf-unit-null"), 1.5)
+    assert predictor.predict_texts(TEXTS) != trained("semicrf-unit-null").predict_texts(TEXTS)
+    predictor = with_weight(trained("fsemicrf"), 1.5)
+    expected = predictor.predict_texts(TEXTS)
+    with pipeline(predictor, request.getfixturevalue("packed"), batch_tokens=64) as made:
+        check_equal([entities for _, entities in made.stream(TEXTS)], expected)
+
+
 @pytest.mark.parametrize("head", ["fsemicrf", "filter-only", "global-selection"])
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
 def test_packed_candidates_give_the_same(head, batch_tokens, request):
     predictor = trained(head)
     expected = predictor.predict_texts(TEXTS)
-    request.getfixturevalue("packed")
-    with pipeline(predictor, batch_tokens=batch_tokens) as made:
+    device = request.getfixturevalue("packed")
+    with pipeline(predictor, device, batch_tokens=batch_tokens) as made:
         check_equal([entities for _, entities in made.stream(TEXTS)], expected)
 
 
@@ -107,8 +133,8 @@ def test_other_processes_prepare_the_same_and_if_one_dies_nobody_waits_for_it(pr
 def test_without_probabilities(predictor, request):
     expected = predictor.predict_texts(TEXTS, probabilities=False)
     for fixture in ("small_chunks", "packed"):
-        request.getfixturevalue(fixture)
-        with pipeline(predictor) as made:
+        device = request.getfixturevalue(fixture) or "cpu"
+        with pipeline(predictor, device) as made:
             assert [entities for _, entities in made.stream(TEXTS, probabilities=False)] == expected
 
 

@@ -186,8 +186,8 @@ class _Stages:
 
     def score(self) -> tuple[float, float]:
         def run() -> list[Any]:
-            decide = self.pipeline.decide
-            return [decide(x, b.lengths, p.lengths, True) for x, (p, b) in zip(self.tokens, self.batches)]
+            decide, scores = self.pipeline.decide, self.pipeline.tagger.head.scores
+            return [decide(scores(x), b.lengths, p.lengths, True) for x, (p, b) in zip(self.tokens, self.batches)]
 
         return self._on_device(run, "deciding")
 

@@ -54,9 +54,9 @@ class CRF(Head):
             return {"sequence": -chain.log_prob(gold.structures)}
         return {"sequence": chain.log_partition - given(chain, gold.known, tags=self.tags).log_partition}
 
-    def distribution(self, vectors: Tensor, lengths: Tensor) -> LinearChain:
-        (scores,) = self.scores(vectors)
-        return LinearChain(scores, self.transition, lengths, self.constraints)
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> LinearChain:
+        (tag_scores,) = scores
+        return LinearChain(tag_scores, self.transition, lengths, self.constraints)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:
         """(B, L, Y)."""

@@ -1,11 +1,9 @@
-"""From the vectors of a batch's tokens to its segments, under constraints where there are any."""
+"""From the scores of a batch to its segments, under constraints where there are any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from torch import Tensor
 
 from spansieve.crf import Distribution, Known, given
 from spansieve.models.constraints import Rules, Support
@@ -14,6 +12,7 @@ from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Probability
 from spansieve.models.head import Head
 from spansieve.models.local_scores import local_probabilities
+from spansieve.models.scoring import Scored
 from spansieve.models.tagger import Tagger
 from spansieve.models.under_rules import Segments, Shares, above_thresholds, check_possible, sure_of_required
 
@@ -33,22 +32,21 @@ def support_of(tagger: Tagger) -> Support:
 
 def decide(
     tagger: Tagger,
-    vectors: Tensor,
-    lengths: Tensor,
+    scored: Scored,
     rules: Sequence[Rules],
     with_probabilities: bool,
     probability: Probability = "given-candidates",
 ) -> Decided:
     """The best set of segments of each sentence. All rules ban the same pairs."""
     head = tagger.head
-    distribution = head.distribution(vectors, lengths)
+    distribution = head.distribution_of(scored.scores, scored.lengths)
     if any(one.known or one.banned for one in rules):
         distribution = _given(head, distribution, [one.known for one in rules], rules[0].banned)
         check_possible(bool((distribution.max_score > float("-inf")).all()))
     segments, left = tagger.segments(distribution), distribution
 
     def shares(of: Segments) -> Shares:
-        return _probabilities(tagger, vectors, lengths, distribution, of, rules, probability)
+        return _probabilities(tagger, scored, distribution, of, rules, probability)
 
     def again(known: Sequence[Known]) -> Segments:
         nonlocal left
@@ -65,8 +63,7 @@ def _given(head: Head, distribution: Distribution, known: Sequence[Known], banne
 
 def _probabilities(
     tagger: Tagger,
-    vectors: Tensor,
-    lengths: Tensor,
+    scored: Scored,
     distribution: Distribution,
     segments: Segments,
     rules: Sequence[Rules],
@@ -75,6 +72,6 @@ def _probabilities(
     head = tagger.head
     shares = head.probabilities(distribution, segments)
     if kind == "with-filter" and isinstance(head, FilteredHead):
-        by_filter = local_probabilities(tagger, vectors, lengths, segments)
+        by_filter = local_probabilities(tagger, scored.vectors, scored.lengths, segments)
         shares = [[share * other for share, other in zip(*both)] for both in zip(shares, by_filter)]
     return sure_of_required(segments, shares, rules)

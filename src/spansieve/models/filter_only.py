@@ -24,8 +24,8 @@ class FilterOnly(FilteredHead):
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         return {"filtering": self.filtering_loss(self.scores(vectors)[0], gold)}
 
-    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, above_null = self.scores(vectors)
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, above_null = scores
         no_transition = local_scores.new_zeros(len(self.labels), len(self.labels))
         inputs = (local_scores, above_null, no_transition, lengths)
         return FilteredSemiMarkov.from_scores(*inputs, **self.limits._asdict())

@@ -38,8 +38,8 @@ class FSemiCRF(FilteredHead):
             "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
         }
 
-    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, global_scores = self.scores(vectors)
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, global_scores = scores
         inputs = (local_scores, global_scores, self.transition, lengths)
         return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 

@@ -29,12 +29,13 @@ class GlobalSelection(FilteredHead):
             "segmentation": -self.log_prob(local_scores, span_scores, self._no_transition(vectors), lengths, gold),
         }
 
-    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
-        inputs = (*self.scores(vectors), self._no_transition(vectors), lengths)
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, span_scores = scores
+        inputs = (local_scores, span_scores, self._no_transition(local_scores), lengths)
         return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
-    def _no_transition(self, vectors: Tensor) -> Tensor:
-        return torch.zeros(len(self.labels), len(self.labels), device=vectors.device)
+    def _no_transition(self, like: Tensor) -> Tensor:
+        return torch.zeros(len(self.labels), len(self.labels), device=like.device)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Local, and of the span as such, the same for each of its labels, (B, L, K, Y) each."""

@@ -75,6 +75,10 @@ class Head(nn.Module):
 
     def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
         """Over the structures of each sentence."""
+        return self.distribution_of(self.scores(vectors), lengths)
+
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        """From what `scores` gives."""
         raise NotImplementedError
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, ...]:

@@ -37,11 +37,10 @@ class Nested(FSemiCRF):
             log_prob = given(sets, gold.known).log_partition - sets.log_partition
         return {"filtering": self.filtering_loss(local_scores, gold), "segmentation": -log_prob}
 
-    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, global_scores = self.scores(vectors)
-        return NestedSegments.from_scores(
-            local_scores, global_scores, self.transition, lengths, **self.limits._asdict()
-        )
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, global_scores = scores
+        inputs = (local_scores, global_scores, self.transition, lengths)
+        return NestedSegments.from_scores(*inputs, **self.limits._asdict())
 
 
 class NestedFilterOnly(FilterOnly):
@@ -49,6 +48,6 @@ class NestedFilterOnly(FilterOnly):
 
     takes_nested = True
 
-    def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
-        local_scores, above_null = self.scores(vectors)
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, above_null = scores
         return NestedSegments.from_scores(local_scores, above_null, None, lengths, **self.limits._asdict())

@@ -8,19 +8,21 @@ from functools import partial
 import torch
 
 from spansieve.crf import Distribution
-from spansieve.data.batching import batches_by_length, prepared_ahead
 from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
 from spansieve.models.deciding import decide, support_of
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
+    Documents,
     Found,
     Probability,
     check_probability,
     readable_sentences,
 )
+from spansieve.models.planning import Most
+from spansieve.models.scoring import Scored, scored_batches
 from spansieve.models.sizing import sizes_of
-from spansieve.models.tagger import Batch, Tagger
+from spansieve.models.tagger import Tagger
 
 
 def predict_segments(
@@ -31,9 +33,11 @@ def predict_segments(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
+    documents: Documents | None = None,
 ) -> list[Found]:
     """The best set of segments of each sentence, the same whatever `batch_tokens` is: so many are read at once, those
-    of one sentence at least. `look` sees each batch's indices and its distribution. `constraints` are in tokens."""
+    of one sentence at least. `look` sees each batch's indices and its distribution. `constraints` are in tokens.
+    Sentences of one of the `documents` hear of each other, where the model has a `mention_weight`."""
     check_probability(probability)
     readable = readable_sentences(sentences)
     rules = list(map(support_of(tagger).rules, checked_constraints(constraints, len(readable)), readable))
@@ -44,24 +48,14 @@ def predict_segments(
     was_training = tagger.training
     tagger.eval()
     try:
-        sizes = sizes_of(tagger.encoder, readable)
-        batches = [
-            [group[k] for k in batch]
-            for group in alike(rules)
-            for batch in batches_by_length([sizes[i] for i in group], most_tokens, MOST_SENTENCES)
-        ]
-
-        def make(batch: list[int]) -> Batch:
-            return tagger.batch([readable[i] for i in batch])
-
         # Who looks may ask for the k best, which come by way of gradients; inference mode knows none.
         with torch.inference_mode() if look is None else torch.no_grad():
-            made = map(make, batches) if tagger.device.type == "cpu" else prepared_ahead(batches, make)
-            for indices, batch in zip(batches, made):
-                seen = None if look is None else partial(look, indices)
-                those = [rules[i] for i in indices]
+            sizes, most = sizes_of(tagger.encoder, readable), Most(most_tokens, MOST_SENTENCES)
+            for scored in scored_batches(tagger, readable, documents, alike(rules), sizes, most):
+                seen = None if look is None else partial(look, scored.indices)
+                those = [rules[i] for i in scored.indices]
                 wanted = (with_probabilities, probability)
-                for i, one in zip(indices, _found(tagger, batch.to(tagger.device), those, wanted, seen)):
+                for i, one in zip(scored.indices, _found(tagger, scored, those, wanted, seen)):
                     found[i] = one
     finally:
         tagger.train(was_training)
@@ -70,12 +64,12 @@ def predict_segments(
 
 def _found(
     tagger: Tagger,
-    batch: Batch,
+    scored: Scored,
     rules: Sequence[Rules],
     wanted: tuple[bool, Probability],
     look: Callable[[Distribution], None] | None,
 ) -> list[Found]:
-    decided = decide(tagger, tagger.vectors(batch), batch.lengths, rules, *wanted)
+    decided = decide(tagger, scored, rules, *wanted)
     if look is not None:
         look(decided.distribution)
     named = [tagger.named(one) for one in decided.segments]

@@ -39,16 +39,16 @@ class SemiCRF(Head):
         return HeadGold(Gold.from_segments(covered, shape, lengths), known=known)
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        segmentations = self.distribution(vectors, lengths)
+        segmentations = self.distribution_of(self.scores(vectors), lengths)
         if gold.known is None:
             return {"segmentation": -segmentations.log_prob(gold.structures)}
         # Null segments of gold are one token wide, whatever it is that is not known.
         like_gold = SemiMarkov(segmentations.scores, self.transition, lengths, unit_null=True)
         return {"segmentation": segmentations.log_partition - given(like_gold, gold.known).log_partition}
 
-    def distribution(self, vectors: Tensor, lengths: Tensor) -> SemiMarkov:
-        (scores,) = self.scores(vectors)
-        return SemiMarkov(scores, self.transition, lengths, unit_null=self.unit_null)
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> SemiMarkov:
+        (dense,) = scores
+        return SemiMarkov(dense, self.transition, lengths, unit_null=self.unit_null)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:
         """(B, L, K, Y)."""

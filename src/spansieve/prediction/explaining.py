@@ -16,13 +16,14 @@ from torch import Tensor
 
 from spansieve.crf import FilteredSemiMarkov, NestedSegments
 from spansieve.crf.candidates import Windows
-from spansieve.data.batching import batches_by_length
 from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
 from spansieve.models.deciding import decide, support_of
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.found import Found, Probability
+from spansieve.models.found import Documents, Found, Probability
 from spansieve.models.local_scores import local_log_probabilities
+from spansieve.models.planning import Most
 from spansieve.models.readings import readings_of
+from spansieve.models.scoring import Scored, scored_batches
 from spansieve.models.tagger import Tagger
 from spansieve.segments import NamedSegment, Segment
 
@@ -82,6 +83,7 @@ def explain(
     with_graph: bool = True,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
+    documents: Documents | None = None,
 ) -> list[Explanation]:
     """What the model finds in each sentence, its `top_k` best readings, and its graph.
 
@@ -98,11 +100,10 @@ def explain(
     tagger.eval()
     try:
         with torch.no_grad():  # the k best come by gradients, which inference mode has none of
-            for group in alike(rules):
-                for batch in batches_by_length([len(sentences[i]) for i in group], MOST_TOKENS, MOST_SENTENCES):
-                    indices = [group[k] for k in batch]
-                    read, those = [sentences[i] for i in indices], [rules[i] for i in indices]
-                    explained |= zip(indices, _explained(tagger, read, those, top_k, with_graph, probability))
+            lengths, most = list(map(len, sentences)), Most(MOST_TOKENS, MOST_SENTENCES)
+            for scored in scored_batches(tagger, sentences, documents, alike(rules), lengths, most):
+                those = [rules[i] for i in scored.indices]
+                explained |= zip(scored.indices, _explained(tagger, scored, those, top_k, with_graph, probability))
     finally:
         tagger.train(was_training)
     return [explained[i] for i in range(len(sentences))]
@@ -110,15 +111,13 @@ def explain(
 
 def _explained(
     tagger: Tagger,
-    sentences: Sequence[Sequence[str]],
+    scored: Scored,
     rules: Sequence[Rules],
     top_k: int,
     with_graph: bool,
     probability: Probability,
 ) -> list[Explanation]:
-    batch = tagger.batch(sentences).to(tagger.device)
-    vectors = tagger.vectors(batch)
-    distribution, segments, shares = decide(tagger, vectors, batch.lengths, rules, True, probability)
+    distribution, segments, shares = decide(tagger, scored, rules, True, probability)
     assert shares is not None
     found = map(Found, map(tagger.named, segments), shares)
     readings = [
@@ -126,9 +125,9 @@ def _explained(
         for best in readings_of(tagger.head, distribution, top_k)
     ]
     entropy = distribution.entropy().clamp(min=0.0).tolist()
-    graphs: Sequence[Graph | None] = [None] * len(sentences)
+    graphs: Sequence[Graph | None] = [None] * len(scored.indices)
     if with_graph and isinstance(distribution, (FilteredSemiMarkov, NestedSegments)):
-        by_filter, _ = local_log_probabilities(tagger, vectors, batch.lengths)
+        by_filter, _ = local_log_probabilities(tagger, scored.vectors, scored.lengths)
         graphs = _graphs(tagger, distribution, segments, by_filter)
     return list(map(Explanation, found, readings, entropy, graphs))
 

@@ -19,6 +19,7 @@ from spansieve.crf import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByMask
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.models.scoring import Scored, heard, mention_width
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
@@ -62,7 +63,8 @@ class Pipeline:
         self.names = ("", *tagger.labels)  # by id: null has none
         self.nests = tagger.head.takes_nested
         self._transition: np.ndarray | None = None  # on the host, once it was asked for
-        self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
+        reader = reader_of(tagger.encoder)
+        self.preparer = Preparer(reader, tokenizer, sentences, batch_tokens, BATCH_SENTENCES, mention_width(tagger))
         self.prepared = PreparedAhead(self.preparer, workers)
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
@@ -76,12 +78,27 @@ class Pipeline:
                 while flying:
                     yield from self._landed(*flying.popleft())
                 yield from chunk.entities()
-            for batch in prepared.batches:
-                flying.append((chunk, batch, self.launch(self.on_device(batch), batch.lengths, probabilities)))
+            for batch, deciding in zip(prepared.batches, self._launched(prepared, probabilities)):
+                flying.append((chunk, batch, deciding))
                 if len(flying) > BATCHES_IN_FLIGHT:
                     yield from self._landed(*flying.popleft())
         while flying:
             yield from self._landed(*flying.popleft())
+
+    def _launched(self, prepared: Prepared, probabilities: bool) -> Iterator[Deciding]:
+        if prepared.mentions is None:
+            for batch in prepared.batches:
+                yield self.launch(self.on_device(batch), batch.lengths, probabilities)
+            return
+        scored = [self._scored(batch) for batch in prepared.batches]
+        for batch, one in zip(prepared.batches, heard(self.tagger, scored, prepared.mentions)):
+            yield self.decide(one.scores, one.lengths, batch.lengths, probabilities)
+
+    @torch.inference_mode()
+    def _scored(self, batch: PreparedBatch) -> Scored:
+        there = self.on_device(batch)
+        vectors = self.token_vectors(there)
+        return Scored(batch.sentence.tolist(), there.lengths, vectors, self.tagger.head.scores(vectors))
 
     @staticmethod
     def _landed(chunk: ChunkOfTexts, batch: PreparedBatch, deciding: Deciding) -> Iterator[tuple[str, list[Entity]]]:
@@ -105,15 +122,18 @@ class Pipeline:
     def launch(self, batch: Batch, lengths: np.ndarray, probabilities: bool) -> Deciding:
         """Starts the device on a batch and, where the model's candidates can be packed there, returns while it works.
         `lengths` are the batch's, on the host."""
-        return self.decide(self.token_vectors(batch), batch.lengths, lengths, probabilities)
+        return self.decide(self.tagger.head.scores(self.token_vectors(batch)), batch.lengths, lengths, probabilities)
 
     def token_vectors(self, batch: Batch) -> Tensor:
         """(B, L, D), in single precision."""
         return self.tagger.vectors(batch).float()
 
-    def decide(self, vectors: Tensor, lengths_there: Tensor, lengths: np.ndarray, probabilities: bool) -> Deciding:
-        """From the vectors of the tokens; the lengths on their device and here."""
-        distribution = self.tagger.head.distribution(vectors, lengths_there)
+    @torch.inference_mode()
+    def decide(
+        self, scores: tuple[Tensor, ...], lengths_there: Tensor, lengths: np.ndarray, probabilities: bool
+    ) -> Deciding:
+        """From the head's scores; the lengths on their device and here."""
+        distribution = self.tagger.head.distribution_of(scores, lengths_there)
         if not isinstance(distribution, FilteredByMask):
             decided = self._decided(distribution, probabilities)
             return lambda: decided

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.data.batching import batches_by_length
+from spansieve.data.mentions import Mentions, mentions_of
 from spansieve.data.tokenizing import Tokenizer, sequences_of_text
 from spansieve.models.found import readable_sentences
 from spansieve.prediction.readers import Reader
@@ -48,6 +49,7 @@ class Prepared(NamedTuple):
     first: np.ndarray  # of each sentence: its first token among all
     start: np.ndarray  # (T,): in characters of the text
     end: np.ndarray  # (T,)
+    mentions: Mentions | None  # within each text, where they are asked for
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Preparer:
     sentences: bool
     batch_tokens: int
     batch_sentences: int
+    mention_width: int = 0  # of the widest mention that is looked for; 0 where nobody asks
 
     def __call__(self, texts: Sequence[str]) -> Prepared:
         found = [sequences_of_text(text, self.tokenizer, self.sentences) for text in texts]
@@ -64,13 +67,15 @@ class Preparer:
         words = readable_sentences([[token[0] for token in tokens] for tokens in sequences])
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         flat = list(chain.from_iterable(sequences))
+        text = np.repeat(np.arange(len(texts)), list(map(len, found)))
         plan = batches_by_length(self.reader.sizes(words), self.batch_tokens, self.batch_sentences)
         return Prepared(
             [self._batch(indices, words, lengths) for indices in plan],
-            np.repeat(np.arange(len(texts)), list(map(len, found))),
+            text,
             lengths.cumsum() - lengths,
             np.fromiter((token[1] for token in flat), np.int64, len(flat)),
             np.fromiter((token[2] for token in flat), np.int64, len(flat)),
+            mentions_of(words, text.tolist(), self.mention_width) if self.mention_width else None,
         )
 
     def _batch(self, indices: list[int], words: Sequence[Sequence[str]], lengths: np.ndarray) -> PreparedBatch:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from spansieve.data.tokenizing import Token, sequences_of_text
 from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found
 from spansieve.prediction.explaining import LONGEST, Explanation, Graph, explain
 from spansieve.prediction.predictor import Predictor
-from spansieve.prediction.texts import Piece, entities_of, placed_in_pieces
+from spansieve.prediction.texts import Piece, documents_of, entities_of, placed_in_pieces
 from spansieve.segments import NamedSegment
 from spansieve.serving import schema
 from spansieve.serving.batching import Task
@@ -23,6 +24,14 @@ WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
 def _wish(task: Task) -> tuple[int, bool]:
     """What makes tasks alike for the model."""
     return task.alternatives, task.graph
+
+
+class Read(NamedTuple):
+    """A sentence as the model reads it."""
+
+    tokens: Sequence[str]
+    known: Constraints | None
+    document: int
 
 
 @dataclass(frozen=True)
@@ -51,36 +60,36 @@ class Answerer:
         texts, given = [task.text for task in tasks], [task.constraints for task in tasks]
         pieces = [Piece(i, sentence) for i, found in enumerate(sentences) for sentence in found]
         known = placed_in_pieces(given, texts, pieces) or [None] * len(pieces)
-        explained = iter(self._explained(tokens, known, *_wish(tasks[0])))
+        read = list(map(Read, tokens, known, documents_of(pieces)))
+        explained = iter(self._explained(read, *_wish(tasks[0])))
         return [self._result(task, found, [next(explained) for _ in found]) for task, found in zip(tasks, sentences)]
 
     def _explained(
-        self,
-        sentences: Sequence[Sequence[str]],
-        constraints: Sequence[Constraints | None],
-        alternatives: int,
-        graph: bool,
+        self, read: Sequence[Read], alternatives: int, graph: bool
     ) -> list[tuple[Found, Explanation | None]]:
         """What is found, and the explanation where it was asked for and the sentence is not too long for it."""
-        is_wanted = [bool(alternatives or graph) and len(sentence) <= LONGEST for sentence in sentences]
-        shared = [pair for pair, wanted in zip(zip(sentences, constraints), is_wanted) if wanted]
-        others = [pair for pair, wanted in zip(zip(sentences, constraints), is_wanted) if not wanted]
+        is_wanted = [bool(alternatives or graph) and len(one.tokens) <= LONGEST for one in read]
+        shared, others = ([one for one, wanted in zip(read, is_wanted) if wanted is side] for side in (True, False))
         found = iter(self._predicted(others))
         explained = iter(self._explanations(shared, max(1, alternatives), graph))
         return [_pair(next(explained)) if wanted else (next(found), None) for wanted in is_wanted]
 
-    def _predicted(self, pairs: Sequence[tuple[Sequence[str], Constraints | None]]) -> list[Found]:
-        sentences, constraints = [s for s, _ in pairs], [known for _, known in pairs]
-        if not any(constraints):
-            return self.predictor.predict_tokens(sentences, True)
-        return self.predictor.predict_tokens(sentences, True, constraints)
+    def _predicted(self, read: Sequence[Read]) -> list[Found]:
+        return self.predictor.predict_tokens(
+            [one.tokens for one in read], True, [one.known for one in read], [one.document for one in read]
+        )
 
-    def _explanations(
-        self, pairs: Sequence[tuple[Sequence[str], Constraints | None]], top_k: int, graph: bool
-    ) -> list[Explanation]:
-        sentences, constraints = [s for s, _ in pairs], [known for _, known in pairs]
+    def _explanations(self, read: Sequence[Read], top_k: int, graph: bool) -> list[Explanation]:
         predictor = self.predictor
-        return explain(predictor.tagger, sentences, top_k, graph, predictor.probability, constraints)
+        return explain(
+            predictor.tagger,
+            [one.tokens for one in read],
+            top_k,
+            graph,
+            predictor.probability,
+            [one.known for one in read],
+            [one.document for one in read],
+        )
 
     def _result(
         self, task: Task, sentences: list[list[Token]], explained: list[tuple[Found, Explanation | None]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +55,20 @@ def check_same(model: Predictor, exported: onnx.OnnxPredictor, sentences: list[l
 def test_what_is_found_is_what_the_model_finds(kind, seed, request):
     model, folder = request.getfixturevalue(kind)
     check_same(model, onnx.load(folder, threads=1), drawn_sentences(seed))
+
+
+@pytest.mark.parametrize("head", get_args(Head))
+def test_mentions_hear_of_each_other(head, tmp_path):
+    model = Predictor(drawn_tagger(head, mention_weight=0.7))
+    export_model(model.tagger, tmp_path / "export")
+    exported, sentences = onnx.load(tmp_path / "export"), drawn_sentences(4)
+    documents = [[None, "a", 2][i % 3] for i in range(len(sentences))]
+    expected = model.predict_tokens(sentences, True, documents=documents)
+    assert same(exported.predict_tokens(sentences, True, documents=documents), expected)
+    assert not same(model.predict_tokens(sentences, True), expected)
+    texts = [TEXT, " . ".join(TEXT.split()), ""]
+    for found, theirs in zip(exported.predict(texts), model.predict(texts)):
+        assert [entity[:4] for entity in found] == [entity[:4] for entity in theirs]
 
 
 @BOTH
@@ -284,14 +297,3 @@ def test_weights_too_many_for_one_file(int8, tmp_path, monkeypatch):
     assert {path.name for path in folder.iterdir()} == {*NAMES - {"tokenizer.json"}, MANIFEST}
     assert "encoder.onnx.data" not in json.loads((one_file / MANIFEST).read_text())["files"]
     check_same(onnx.load(one_file), onnx.load(folder), drawn_sentences(1))
-
-
-def test_what_the_page_shows_runs(words, tmp_path, monkeypatch, capsys):
-    page = Path(__file__).parents[3] / "docs" / "onnx.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    shutil.copytree(words[1], tmp_path / "runs" / "demo" / "onnx")
-    monkeypatch.chdir(tmp_path)
-    for block in blocks:
-        exec(compile(block, page.name, "exec"), {})
-    assert len(blocks) == 1
-    assert capsys.readouterr().out

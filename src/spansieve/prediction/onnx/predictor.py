@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
 
-from spansieve.data.batching import batches_by_length
+from spansieve.data.mentions import Mentions, mentions_of
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support, alike, checked_constraints
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
+    Documents,
     Found,
     Probability,
     check_probability,
     readable_sentences,
 )
+from spansieve.models.hearing import ArrayCells, HeardBatch, hear
+from spansieve.models.planning import Most, checked_documents, planned
 from spansieve.prediction.onnx.decoding import NESTED, Decoder, Setting, decoder_of
 from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
 from spansieve.prediction.onnx.graphs import Graph
@@ -49,6 +54,14 @@ def load(
     decoder = decoder_of(Setting(manifest, arrays, threads, probability == "with-filter"))
     encoder, scorers = encoder_of(folder, manifest, threads), Graph(folder / SCORERS, threads)
     return OnnxPredictor(manifest, encoder, scorers, decoder, tokenizer, batch_tokens)
+
+
+class Scored(NamedTuple):
+    """A batch."""
+
+    indices: Sequence[int]  # which of the sentences
+    lengths: np.ndarray  # (B,)
+    scores: list[np.ndarray]  # (B, L, …) each
 
 
 class OnnxPredictor(TextPredictor):
@@ -81,20 +94,38 @@ class OnnxPredictor(TextPredictor):
         sentences: Sequence[Sequence[str]],
         probabilities: bool = False,
         constraints: Sequence[Constraints | None] | None = None,
+        documents: Documents | None = None,
     ) -> list[Found]:
-        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens, and
+        documents, one per sentence, say which of them belong together."""
         readable = readable_sentences(sentences)
         rules = list(map(self._support.rules, checked_constraints(constraints, len(readable)), readable))
+        documents = checked_documents(documents, len(readable), self.manifest.model.mention_weight)
         found = [Found([], [] if probabilities else None) for _ in readable]
-        for group in alike(rules):
-            filled = [i for i in group if readable[i]]
-            sizes = self._encoder.sizes([readable[i] for i in filled])
-            for batch in batches_by_length(sizes, self.batch_tokens or MOST_TOKENS, MOST_SENTENCES):
-                indices = [filled[k] for k in batch]
-                those = [rules[i] for i in indices]
-                for i, one in zip(indices, self._predict([readable[i] for i in indices], probabilities, those)):
-                    found[i] = one
+        groups = [[i for i in group if readable[i]] for group in alike(rules)]
+        most = Most(self.batch_tokens or MOST_TOKENS, MOST_SENTENCES)
+        for batches in planned(self._encoder.sizes(readable), groups, documents, most):
+            scored = [self._scored(indices, readable) for indices in batches]
+            if documents is not None:
+                self._hear(scored, mentions_of(readable, documents, self._beyond + 1, chain.from_iterable(batches)))
+            for one in scored:
+                found_there = self._found(one, [rules[i] for i in one.indices], probabilities)
+                for i, of_sentence in zip(one.indices, found_there):
+                    found[i] = of_sentence
         return found
+
+    def _scored(self, indices: Sequence[int], sentences: Sequence[Sequence[str]]) -> Scored:
+        """A batch, in which no sentence is empty."""
+        read = [sentences[i] for i in indices]
+        lengths = np.fromiter(map(len, read), np.int64, len(read))
+        return Scored(indices, lengths, self._scores(self._encoder.vectors(read)))
+
+    def _hear(self, batches: Sequence[Scored], mentions: Mentions) -> None:
+        ready = [
+            HeardBatch(one.indices, ArrayCells(one.scores[-1]), self._decoder.candidates(one.scores, one.lengths))
+            for one in batches
+        ]
+        hear(ready, mentions, self.manifest.model.mention_weight)
 
     @property
     def _support(self) -> Support:
@@ -102,14 +133,9 @@ class OnnxPredictor(TextPredictor):
         head, widest = manifest.model.head, manifest.max_width
         return Support(manifest.labels, lambda s: head == "crf" or s.width <= widest, widest, head in NESTED)
 
-    def _predict(
-        self, sentences: Sequence[Sequence[str]], with_probabilities: bool, rules: Sequence[Rules]
-    ) -> list[Found]:
-        """Of one batch, in which no sentence is empty."""
-        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        scores = self._scores(self._encoder.vectors(sentences))
+    def _found(self, scored: Scored, rules: Sequence[Rules], with_probabilities: bool) -> list[Found]:
         has_rules = any(one != NO_RULES for one in rules)
-        decoded = self._decoder(scores, lengths, with_probabilities, rules if has_rules else None)
+        decoded = self._decoder(scored.scores, scored.lengths, with_probabilities, rules if has_rules else None)
         name = self.manifest.labels.name
         named = [[NamedSegment(s.start, s.end, name(s.label)) for s in found] for found in decoded.segments]
         probabilities: Sequence[list[float] | None] = decoded.probabilities or [None] * len(named)

@@ -1,0 +1,222 @@
+"""Scores that the mentions of a document have heard of, against the definition: loops over spans, one by one."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from spansieve.crf import Candidates
+from spansieve.data.mentions import mentions_of
+from spansieve.models.crf import CRF
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.hearing import ArrayCells, HeardBatch, hear
+from spansieve.models.predicting import predict_segments
+from spansieve.models.scoring import TensorCells
+from spansieve.models.tagger import HEADS, Tagger
+from spansieve.prediction.predictor import Predictor
+from tests.prediction.trained import trained
+
+WORDS = np.array(["ada", "Ada", "lovelace", "paris", "met", "."])
+
+
+def drawn(seed, max_width=3, num_labels=3):
+    """Sentences of three documents and of none, in two batches, with scores and candidates."""
+    random = np.random.default_rng(seed)
+    sentences = [WORDS[random.integers(0, len(WORDS), random.integers(1, 6))].tolist() for _ in range(9)]
+    documents = [("d", 0), "e", None, ("d", 0), 3, "e", ("d", 0), None, 3]
+    order = random.permutation(len(sentences))
+    batches = [order[:4].tolist(), order[4:].tolist()]
+    scores = [
+        random.normal(size=(len(batch), max(len(sentences[i]) for i in batch), max_width, num_labels)).astype(
+            np.float32
+        )
+        for batch in batches
+    ]
+    kept = []
+    for batch in batches:
+        lengths = torch.tensor([len(sentences[i]) for i in batch])
+        local = torch.from_numpy(random.normal(size=(len(batch), int(lengths.max()), max_width, num_labels)))
+        kept.append(Candidates.from_local_scores(local, lengths, labels_per_span=2).on_host())
+    return sentences, documents, batches, scores, kept
+
+
+def spans_of(sentence, max_width):
+    return [(start, width) for start in range(len(sentence)) for width in range(1, max_width + 1)
+            if start + width <= len(sentence)]  # fmt: skip
+
+
+def words_of(sentence, start, width):
+    return [word.casefold() for word in sentence[start : start + width]]
+
+
+def contains(longer, shorter):
+    return any(longer[k : k + len(shorter)] == shorter for k in range(len(longer) - len(shorter) + 1))
+
+
+def by_definition(sentences, documents, scores, candidates, weight, max_width):
+    """`scores[i][start, width - 1, label]`, and candidates as (i, start, width, label), or None."""
+    heard = [one.copy() for one in scores]
+    everywhere = [(i, *span) for i, one in enumerate(sentences) for span in spans_of(one, max_width)]
+
+    def are_one_document(i, j):
+        return documents[i] is not None and documents[i] == documents[j]
+
+    for i, start, width in everywhere:
+        own = words_of(sentences[i], start, width)
+        others = [
+            scores[j][s, w - 1]
+            for j, s, w in everywhere
+            if (j, s, w) != (i, start, width) and are_one_document(i, j) and words_of(sentences[j], s, w) == own
+        ]
+        heard[i][start, width - 1] += weight * sum(others)
+        heard[i][start, width - 1] /= 1 + weight * len(others)
+    if candidates is None:
+        return heard
+    first = [one.copy() for one in heard]
+    for i, start, width, label in candidates:
+        own = words_of(sentences[i], start, width)
+        longer = []
+        for j, s, w, y in candidates:
+            if y != label or w <= width or not are_one_document(i, j):
+                continue
+            places = [s + k for k in range(w - width + 1) if words_of(sentences[j], s + k, width) == own]
+            longer += [first[j][s, w - 1, y] for place in places if (j, place) != (i, start)]
+        if longer:
+            heard[i][start, width - 1, label] += weight * np.mean(longer)
+            heard[i][start, width - 1, label] /= 1 + weight
+    return heard
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("kind", ["filtered", "all", "tensors"])
+def test_against_the_definition(seed, kind):
+    sentences, documents, batches, scores, kept = drawn(seed)
+    is_filtered = kind != "all"
+    by_sentence = {i: one[row, : len(sentences[i])] for batch, one in zip(batches, scores)
+                   for row, i in enumerate(batch)}  # fmt: skip
+    candidates = [
+        (batch[b], start, end - start, label)
+        for batch, found in zip(batches, kept)
+        for b, start, end, label in zip(found.sentence, found.start, found.end, found.label)
+    ]
+    dense = [by_sentence[i].astype(np.float64) for i in range(len(sentences))]
+    expected = by_definition(sentences, documents, dense, candidates if is_filtered else None, 0.4, 3)
+    cells = [TensorCells(torch.from_numpy(one)) if kind == "tensors" else ArrayCells(one) for one in scores]
+    ready = [HeardBatch(batch, one, found if is_filtered else None) for batch, one, found in zip(batches, cells, kept)]
+    hear(ready, mentions_of(sentences, documents, 3), 0.4)
+    asked = candidates if is_filtered else [
+        (i, *span, y) for i, one in enumerate(sentences) for span in spans_of(one, 3) for y in range(3)
+    ]  # fmt: skip
+    assert any(expected[i][s, w - 1, y] != dense[i][s, w - 1, y] for i, s, w, y in asked)
+    for i, start, width, label in asked:
+        place = start, width - 1, label
+        assert by_sentence[i][place] == pytest.approx(expected[i][place], abs=1e-5)
+
+
+def test_nobody_to_hear():
+    scores = np.ones((1, 3, 2, 2), np.float32)
+    for documents in ([None], ["d"]):
+        hear([HeardBatch([0], ArrayCells(scores), None)], mentions_of([["a", "b", "c"]], documents, 2), 1.0)
+    hear([], mentions_of([], [], 2), 1.0)
+    assert (scores == 1).all()
+
+
+# ---- Models ----------------------------------------------------------------------------------------------------------
+
+SENTENCES = [
+    ["Ada", "Lovelace", "lives", "in", "Paris", "."],
+    ["LOVELACE", "went", "to", "New", "York"],
+    ["in", "York", ",", "Ada", "met", "Lovelace", "."],
+    [],
+    ["we", "went", "to", "Paris", "and", "new", "york"],
+    ["Ada", "Lovelace", "."],
+]
+DOCUMENTS = ["a", "a", "b", "b", "a", None]
+
+
+def hearing(head: str, weight: float = 0.5) -> Tagger:
+    tagger = copy.deepcopy(trained(head, steps=25).tagger)
+    tagger.config = replace(tagger.config, mention_weight=weight)
+    return tagger
+
+
+def dense_of(tagger, sentence):
+    with torch.no_grad():
+        scores = tagger.head.scores(tagger.vectors(tagger.batch([sentence])))[-1][0]
+    return (scores if scores.ndim == 3 else scores[:, None]).double().numpy()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_every_model_hears(head):
+    """Its distributions have the scores of the definition."""
+    tagger = hearing(head)
+    width = 1 if isinstance(tagger.head, CRF) else tagger.head.max_width
+    seen = {}
+
+    def look(indices, distribution):
+        seen.update((i, (distribution, row)) for row, i in enumerate(indices))
+
+    predict_segments(tagger, SENTENCES, look=look, documents=DOCUMENTS)
+    candidates = None
+    if isinstance(tagger.head, FilteredHead) and not tagger.head.takes_nested:
+        candidates = [
+            (i, segment.start, segment.end - segment.start, segment.label)
+            for i, (distribution, row) in seen.items()
+            for segment in distribution.candidates.segments()[row]
+        ]
+    dense = [dense_of(tagger, sentence) if sentence else np.zeros((0, width, 1)) for sentence in SENTENCES]
+    expected = by_definition(SENTENCES, DOCUMENTS, dense, candidates, 0.5, width)
+    assert any((one != other).any() for one, other in zip(dense, expected))
+    for i, (distribution, row) in seen.items():
+        if isinstance(tagger.head, FilteredHead):
+            asked = distribution.candidates.segments()[row]
+            low = int(distribution.candidates.offsets[row])
+            scores = distribution.scores
+            flat = scores if scores.ndim == 1 else distribution.dense_scores.flatten()[distribution._index]
+            found = flat[low : low + len(asked)].tolist()
+        else:
+            asked = [(s, s + w, y) for s, w in spans_of(SENTENCES[i], width) for y in range(dense[i].shape[-1])]
+            table = distribution.scores[row] if width > 1 else distribution.scores[row][:, None]
+            found = [float(table[s, e - s - 1, y]) for s, e, y in asked]
+            asked, found = zip(*((a, f) for a, f in zip(asked, found) if f > -1e30)) if asked else ((), ())
+        assert found == pytest.approx([expected[i][s, e - s - 1, y] for s, e, y in asked], abs=1e-4)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_size_of_batches_makes_no_difference(head):
+    tagger = hearing(head)
+    expected = predict_segments(tagger, SENTENCES, True, documents=DOCUMENTS)
+    for tokens in (1, 8):
+        found = predict_segments(tagger, SENTENCES, True, batch_tokens=tokens, documents=DOCUMENTS)
+        assert [one.segments for one in found] == [one.segments for one in expected]
+        for one, other in zip(found, expected):
+            assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+
+
+def test_without_documents_nothing_is_heard():
+    tagger = hearing("semicrf")
+    alone = predict_segments(hearing("semicrf", 0.0), SENTENCES, True, documents=DOCUMENTS)
+    assert predict_segments(tagger, SENTENCES, True) == alone
+    assert predict_segments(tagger, SENTENCES, True, documents=[None] * len(SENTENCES)) == alone
+    assert predict_segments(tagger, SENTENCES, True, documents=DOCUMENTS) != alone
+    with pytest.raises(ValueError, match="documents must be one per sentence, 6, got 1"):
+        predict_segments(tagger, SENTENCES, documents=["a"])
+
+
+def test_a_text_is_a_document():
+    """What it says first is told by what it says later; another text makes no difference."""
+    predictor = Predictor(hearing("semicrf", 2.0))
+    texts = ["York is far. We went to New York.", "we went to Paris yesterday"]
+    both = predictor.predict(texts)
+    assert both == [predictor.predict(text) for text in texts]
+    sentences = [["York", "is", "far", "."], ["We", "went", "to", "New", "York", "."]]
+    together = predictor.predict_tokens(sentences, True, documents=[0, 0])
+    assert [entity.probability for entity in both[0]] == pytest.approx(
+        [share for one in together for share in one.probabilities], abs=1e-6
+    )
+    assert together != predictor.predict_tokens(sentences, True)
+    assert predictor.analyse(texts[0])[1].entities == [e for e in both[0] if e.start > 12]
