@@ -6,8 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-import tomllib
-
 import spansieve
 
 if sys.version_info >= (3, 11):
