@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 import re
-from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -252,10 +250,3 @@ def test_the_empty_set_is_always_possible():
     assert distribution.mode == [()]
     with raises("structure 0 is outside the support: a part of it has a score of -inf"):
         distribution.log_prob([[(0, 1, 1)]])
-
-
-def test_what_the_page_shows():
-    page = Path(__file__).parents[2] / "docs" / "nested.md"
-    found = doctest.testfile(str(page), module_relative=False)
-    assert found.attempted > 10
-    assert not found.failed

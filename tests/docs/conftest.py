@@ -1,31 +1,47 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from spansieve import config
-from spansieve.data.formats import write_examples
+from spansieve.data.formats import FORMATS, write_examples
 from tests.cli.conftest import terminal as terminal
+from tests.docs.in_small import smaller
+from tests.docs.machine import make_clone
+from tests.docs.reader import Reader
 from tests.single_thread import one_thread as one_thread
 from tests.training import runs
+from tests.training.encoders import tiny_encoder
+
+ENCODERS = ("bert-base-cased", "aubmindlab/bert-base-arabertv2")
+CORPORA = {"conll2003": ("eng.train", "eng.testa", "eng.testb"), "ace": ("train", "dev", "test")}
 
 
 @pytest.fixture(scope="package")
 def furnished(tmp_path_factory, one_thread):
-    """What the pages take for granted: a model, data and texts, under the names that they use."""
+    """What the pages take for granted: a model, data, texts and encoders, under the names that they use."""
     folder = tmp_path_factory.mktemp("furnished")
     for name, examples in (("train", runs.TRAIN), ("dev", runs.DEV), ("test", runs.DEV), ("data", runs.DEV)):
         write_examples(examples, folder / f"{name}.conll")
-    write_examples(runs.TRAIN, folder / "train.jsonl")
-    write_examples(runs.DEV, folder / "dev.jsonl")
+        write_examples(examples, folder / f"{name}.jsonl")
+    for corpus, names in CORPORA.items():
+        (folder / corpus).mkdir()
+        for name, split in zip(names, ("train", "dev", "test")):
+            shutil.copy(folder / f"{split}.conll", folder / corpus / name)
     texts = [" ".join(example.tokens) for example in runs.DEV]
     for name in ("letters.txt", "unlabelled.txt", "book.txt"):
         (folder / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
     (folder / "documents").mkdir()
     rows = [json.dumps({"text": text}) for text in texts]
     (folder / "documents" / "rows.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    for encoder in ENCODERS:
+        tiny_encoder(folder / encoder)
     result = runs.run(tmp_path_factory.mktemp("trained") / "run", training__epochs=6, **runs.STILL)
     for run in ("demo", "mine"):
         shutil.copytree(result.model, folder / "runs" / run / "model")
@@ -33,14 +49,23 @@ def furnished(tmp_path_factory, one_thread):
 
 
 @pytest.fixture
-def small_presets(tmp_path, monkeypatch):
-    """The shipped presets, with a built-in encoder that is soon written to disk."""
-    small = {}
-    for name, path in config.presets().items():
-        text = path.read_text(encoding="utf-8")
-        sizes = "[model.builtin]\nrows = 64\n"
-        text = text.replace("[model.builtin]\n", sizes) if "[model.builtin]" in text else f"{text}\n{sizes}"
-        small[name] = tmp_path / "presets" / path.name
-        small[name].parent.mkdir(exist_ok=True)
-        small[name].write_text(text, encoding="utf-8")
-    monkeypatch.setattr(config, "presets", lambda: small)
+def reader(terminal, furnished, tmp_path, monkeypatch):
+    import spansieve.integrations.spacy  # noqa: F401  # where the package is installed, its entry point does this
+
+    folder = tmp_path / "page"
+    shutil.copytree(furnished, folder)
+    make_clone(folder, tmp_path / "presets")
+    for module, name, value in smaller(tmp_path / "presets"):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("PIP_NO_INDEX", "PIP_DRY_RUN"):  # what is to be installed must be there
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.chdir(folder)
+    known = dict(FORMATS)
+    with TemporaryDirectory(prefix="ray") as ray, ExitStack() as things:
+        monkeypatch.setenv("RAY_TMPDIR", ray)  # others who look for a cluster do not find this one, nor it theirs
+        yield Reader(terminal, folder, monkeypatch, things)
+    FORMATS.clear()
+    FORMATS.update(known)

@@ -12,7 +12,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?: +title=\"(?P<title>[^\"]+)\")?\s*$")
-_MARK = re.compile(r"^<!-- not run: (?P<reason>.+) -->$")
 
 
 @dataclass(frozen=True)
@@ -24,17 +23,15 @@ class Block:
     language: str
     code: str
     title: str | None = None  # it is then the file of that name
-    reason: str | None = None  # why it is not run, from a comment above it: <!-- not run: REASON -->
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
     @property
     def commands(self) -> list[str]:
-        """Lines to type, continued ones as one, comments left out; of what is for looking at, those that are ours."""
-        lines = self.code.replace("\\\n", " ").splitlines()
-        lines = [line for line in lines if self.language == "bash" or line.startswith("spansieve ")]
-        return [shlex.join(words) for line in lines if (words := shlex.split(line, comments=True))]
+        """Lines to type, continued ones as one, those that only comment left out."""
+        lines = re.sub(r" *\\\n *", " ", self.code).splitlines() if self.language == "bash" else []
+        return [line for line in lines if shlex.split(line, comments=True)]
 
 
 def name_of(path: Path) -> str:
@@ -45,27 +42,22 @@ def blocks_of(path: Path) -> list[Block]:
     """In order."""
     blocks: list[Block] = []
     lines = path.read_text(encoding="utf-8").splitlines()
-    reason, at = None, 0
+    at = 0
     while at < len(lines):
         start, line = at, lines[at]
         at += 1
-        if mark := _MARK.match(line):
-            reason = mark["reason"]
-            continue
         if fence := _FENCE.match(line):
             while lines[at].strip() != "```":
                 at += 1
             inside = [one.removeprefix(fence["indent"]) for one in lines[start + 1 : at]]
             code = "\n".join(inside) + "\n"
-            blocks.append(Block(name_of(path), start + 1, fence["language"], code, fence["title"], reason))
+            blocks.append(Block(name_of(path), start + 1, fence["language"], code, fence["title"]))
             at += 1
         elif line.startswith("    ") and not lines[start - 1].strip():
             while at < len(lines) and lines[at].startswith("    "):
                 at += 1
             code = "\n".join(one[4:] for one in lines[start:at]) + "\n"
             blocks.append(Block(name_of(path), start + 1, "", code))
-        if line.strip():
-            reason = None
     return blocks
 
 

@@ -12,8 +12,6 @@ from spansieve.serving.limits import Limits
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 CHOOSE = (DOCS / "choose.md").read_text(encoding="utf-8")
-# Pages of others, who test what they name.
-OWN = [path for path in PAGES if path.name not in ("learning-from-less.md", "chunking.md")]
 
 
 def rows(text: str) -> list[list[str]]:
@@ -71,7 +69,7 @@ def test_the_limits_of_the_service_are_those_that_are_told():
         assert figure in told
 
 
-@pytest.mark.parametrize("path", [*OWN, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda path: path.name)
 def test_files_that_are_named_exist(path):
     prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     named = re.findall(r"(?<![\w/])((?:tests|docs|results|examples|src)/[\w./-]*\w)", prose)

@@ -1,0 +1,91 @@
+"""The same with little to do: what a page types is run as it stands, on small data, with small models, for moments.
+
+`LESS` is the one thing that is typed beyond the page: options of commands that measure for minutes, each by what the
+command begins with.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from spansieve import config
+from spansieve.cli import reproduce
+from spansieve.data import sample
+from spansieve.experiments import active_learning, service_load
+from spansieve.training import run
+from tests.docs.pages import ROOT
+
+LESS = {
+    "python examples/segment_a_signal.py": "--steps 2",
+    "spansieve benchmark active-learning": "--size 6 --size 12 --seed 0 --set training.epochs=1",
+    "spansieve benchmark chunking": "--head fsemicrf --head crf",
+    "spansieve benchmark onnx": "--rounds 1 --threads 1",
+    "spansieve benchmark partial": "--head fsemicrf",
+    "spansieve benchmark service": "--clients 3 --seconds 1 --requests 60 --threads 1",
+    "spansieve reproduce complexity": "--seconds 0.02 --longest 100",
+    "spansieve reproduce table1": "--jobs 1",
+    "spansieve reproduce table2": "--seconds 0.02",
+    "spansieve reproduce throughput": "--rounds 1 --steps 1",
+}
+LENGTHS = (96, 8, 8)  # of the sample corpus: enough for a filter that does not keep nearly everything
+SETTINGS = {"epochs": 1, "batch_size": 8}  # of every preset
+PROGRAM = """#!{python}
+import sys
+
+sys.path.insert(0, {root!r})
+
+from pathlib import Path
+
+from tests.docs.in_small import smaller
+
+for module, name, value in smaller(Path({folder!r})):
+    setattr(module, name, value)
+
+from spansieve.cli import main
+
+main()
+"""
+
+
+def is_shortened(command: str) -> bool:
+    return command.startswith(tuple(f"{begin} " for begin in LESS))
+
+
+def with_options(command: str, more: dict[str, str]) -> str:
+    for begin, options in more.items():
+        if command.startswith(f"{begin} "):
+            return f"{shlex.join(shlex.split(command, comments=True))} {options}"
+    return command
+
+
+def smaller(folder: Path) -> list[tuple[Any, str, Any]]:
+    """What is to be set, of which module: the shipped presets with an encoder that is soon written to disk and one
+    epoch, the sample corpus, and how much is done whatever is asked for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    small = {}
+    for name, path in config.presets().items():
+        text = path.read_text(encoding="utf-8")
+        for setting, value in SETTINGS.items():
+            text = re.sub(rf"^{setting} = \d+$", f"{setting} = {value}", text, flags=re.MULTILINE)
+        rows = "[model.builtin]\nrows = 64\n"
+        text = text.replace("[model.builtin]\n", rows) if "[model.builtin]" in text else f"{text}\n{rows}"
+        small[name] = folder / path.name
+        small[name].write_text(text, encoding="utf-8")
+    return [
+        (config, "presets", lambda: small),
+        (run, "draw_curves", lambda history, path: None),  # which takes longer than such a run
+        (sample, "LENGTHS", LENGTHS),
+        (service_load, "WARM_UP", 20),
+        (active_learning, "LEAST_STEPS", 1),
+        (reproduce, "SMALL_SETTINGS", reproduce.SMALL_SETTINGS | {"training.epochs": 1}),
+    ]
+
+
+def write_program(path: Path, folder: Path) -> None:
+    """The command `spansieve` as a program that has little to do."""
+    path.write_text(PROGRAM.format(python=sys.executable, root=str(ROOT), folder=str(folder)), encoding="utf-8")
+    path.chmod(0o755)
