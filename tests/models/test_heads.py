@@ -14,7 +14,7 @@ from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
 from spansieve.models.tagger import HEADS
 from tests.batches import random_gold
-from tests.nn.heads import entities_by_definition, head_of, keep_half, oracle_of, probability_of, tokens_of
+from tests.nn.heads import entities_by_definition, head_of, keep_half, oracle_of, probability_of, vectors_of
 from tests.oracle import kept_by_filter
 
 LENGTHS = [4, 0, 1, 3]
@@ -52,10 +52,10 @@ def drawn(name, settings, seed):
     head = head_of(name, num_names=1 if settings.get("scheme") == "BIOES" else 2, seed=seed, **settings)
     random = np.random.default_rng(seed)
     gold = [random_gold(random, length, 3, len(head.labels)) for length in LENGTHS]
-    tokens = tokens_of(LENGTHS, seed)
+    vectors = vectors_of(LENGTHS, seed)
     if isinstance(head, FilteredHead):
-        keep_half(head, tokens, LENGTHS)
-    return head, tokens, torch.tensor(LENGTHS), gold
+        keep_half(head, vectors, LENGTHS)
+    return head, vectors, torch.tensor(LENGTHS), gold
 
 
 def test_every_head_is_here():
@@ -65,14 +65,14 @@ def test_every_head_is_here():
 @every_case
 @every_seed
 def test_the_loss_is_log_z_less_the_score_of_gold(name, settings, seed):
-    head, tokens, lengths, gold = drawn(name, settings, seed)
-    losses = head.losses(tokens, lengths, head.gold(gold, LENGTHS))
+    head, vectors, lengths, gold = drawn(name, settings, seed)
+    losses = head.losses(vectors, lengths, head.gold(gold, LENGTHS))
     for loss in losses.values():
         assert loss.shape == (len(LENGTHS),)
         assert (loss >= -1e-5).all()
     if set(losses) == {"filtering"}:
         return
-    listed = oracle_of(head, tokens, LENGTHS, gold)
+    listed = oracle_of(head, vectors, LENGTHS, gold)
     for b, golden in enumerate(gold):
         scores = [s for s, one in listed.possible(b) if _is_gold(head, one.structure, golden)]
         assert len(scores) == 1
@@ -91,8 +91,8 @@ def _is_gold(head, structure, golden) -> bool:
 @every_case
 @every_seed
 def test_the_best_structure_is_the_best(name, settings, seed):
-    head, tokens, lengths, _ = drawn(name, settings, seed)
-    distribution, listed = head.distribution(tokens, lengths), oracle_of(head, tokens, LENGTHS)
+    head, vectors, lengths, _ = drawn(name, settings, seed)
+    distribution, listed = head.distribution(vectors, lengths), oracle_of(head, vectors, LENGTHS)
     for b, structure in enumerate(distribution.mode):
         (score,) = [s for s, one in listed.possible(b) if one.structure == structure]
         assert math.isclose(score, listed.max_score[b], abs_tol=1e-4)
@@ -102,8 +102,8 @@ def test_the_best_structure_is_the_best(name, settings, seed):
 @every_case
 @every_seed
 def test_probabilities_are_those_of_the_enumeration(name, settings, seed):
-    head, tokens, lengths, _ = drawn(name, settings, seed)
-    distribution, listed = head.distribution(tokens, lengths), oracle_of(head, tokens, LENGTHS)
+    head, vectors, lengths, _ = drawn(name, settings, seed)
+    distribution, listed = head.distribution(vectors, lengths), oracle_of(head, vectors, LENGTHS)
     # Not of the best ones only: of every segment that some structure has.
     entities = [
         sorted({s for _, one in listed.possible(b) for s in entities_by_definition(head, one.structure)})
@@ -121,11 +121,11 @@ def test_probabilities_are_those_of_the_enumeration(name, settings, seed):
 
 @every_case
 def test_a_sentence_alone_equals_the_sentence_in_a_batch(name, settings):
-    head, tokens, lengths, gold = drawn(name, settings, seed=4)
-    together = head.losses(tokens, lengths, head.gold(gold, LENGTHS))
-    modes = head.distribution(tokens, lengths).mode
+    head, vectors, lengths, gold = drawn(name, settings, seed=4)
+    together = head.losses(vectors, lengths, head.gold(gold, LENGTHS))
+    modes = head.distribution(vectors, lengths).mode
     for b, length in enumerate(LENGTHS):
-        own = tokens[b : b + 1, :length]
+        own = vectors[b : b + 1, :length]
         alone = head.losses(own, lengths[b : b + 1], head.gold([gold[b]], [length]))
         for part, loss in together.items():
             torch.testing.assert_close(alone[part][0], loss[b], rtol=1e-4, atol=1e-4)
@@ -135,20 +135,20 @@ def test_a_sentence_alone_equals_the_sentence_in_a_batch(name, settings):
 @every_case
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
 def test_nothing_to_learn_from_and_nothing_to_find(name, settings, lengths):
-    head, tokens = head_of(name, **settings), tokens_of(lengths)
+    head, vectors = head_of(name, **settings), vectors_of(lengths)
     gold = head.gold([[] for _ in lengths], lengths)
-    for loss in head.losses(tokens, torch.tensor(lengths, dtype=torch.int64), gold).values():
+    for loss in head.losses(vectors, torch.tensor(lengths, dtype=torch.int64), gold).values():
         torch.testing.assert_close(loss.detach(), torch.zeros(len(lengths)))
-    distribution = head.distribution(tokens, torch.tensor(lengths, dtype=torch.int64))
+    distribution = head.distribution(vectors, torch.tensor(lengths, dtype=torch.int64))
     assert [list(head.entities(structure)) for structure in distribution.mode] == [[] for _ in lengths]
 
 
 @every_case
 def test_gradients_are_finite_and_reach_every_weight(name, settings):
-    head, tokens, lengths, gold = drawn(name, settings, seed=1)
-    tokens.requires_grad_()
-    sum(loss.sum() for loss in head.losses(tokens, lengths, head.gold(gold, LENGTHS)).values()).backward()
-    for parameter in (tokens, *head.parameters()):
+    head, vectors, lengths, gold = drawn(name, settings, seed=1)
+    vectors.requires_grad_()
+    sum(loss.sum() for loss in head.losses(vectors, lengths, head.gold(gold, LENGTHS)).values()).backward()
+    for parameter in (vectors, *head.parameters()):
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
 
@@ -162,10 +162,10 @@ FILTERED = [name for name in HEADS if issubclass(HEADS[name], FilteredHead)]
 @pytest.mark.parametrize("beta", [1.0, 0.3])
 def test_the_filtering_loss_is_a_weighted_cross_entropy_of_every_span(name, beta):
     head = head_of(name, beta=beta)
-    tokens, lengths = tokens_of(LENGTHS), torch.tensor(LENGTHS)
+    vectors, lengths = vectors_of(LENGTHS), torch.tensor(LENGTHS)
     gold = [[Segment(0, 2, 1), Segment(3, 4, 2)], [], [Segment(0, 1, 2)], []]
-    local = head.scorer.dense(head.scorer(tokens))[..., :3].detach().log_softmax(-1)
-    found = head.losses(tokens, lengths, head.gold(gold, LENGTHS))["filtering"].detach()
+    local = head.scorer.dense(head.scorer(vectors))[..., :3].detach().log_softmax(-1)
+    found = head.losses(vectors, lengths, head.gold(gold, LENGTHS))["filtering"].detach()
     for b, length in enumerate(LENGTHS):
         label_of = {(s.start, s.end): s.label for s in gold[b]}
         expected = 0.0
@@ -177,9 +177,9 @@ def test_the_filtering_loss_is_a_weighted_cross_entropy_of_every_span(name, beta
 
 
 def test_the_filtering_loss_has_a_weight():
-    tokens, lengths = tokens_of(LENGTHS), torch.tensor(LENGTHS)
+    vectors, lengths = vectors_of(LENGTHS), torch.tensor(LENGTHS)
     once, thrice = (head_of("fsemicrf", filtering_weight=weight) for weight in (1.0, 3.0))
-    losses, others = (head.losses(tokens, lengths, head.gold([[]] * 4, LENGTHS)) for head in (once, thrice))
+    losses, others = (head.losses(vectors, lengths, head.gold([[]] * 4, LENGTHS)) for head in (once, thrice))
     torch.testing.assert_close(others["filtering"], 3 * losses["filtering"])
     torch.testing.assert_close(others["segmentation"], losses["segmentation"])
 
@@ -187,13 +187,13 @@ def test_the_filtering_loss_has_a_weight():
 @pytest.mark.parametrize("name", FILTERED)
 def test_graph_counts(name):
     head = head_of(name)
-    tokens, lengths = tokens_of(LENGTHS), torch.tensor(LENGTHS)
-    keep_half(head, tokens, LENGTHS)
-    local = head.scorer.dense(head.scorer(tokens))[..., :3].detach().numpy()
+    vectors, lengths = vectors_of(LENGTHS), torch.tensor(LENGTHS)
+    keep_half(head, vectors, LENGTHS)
+    local = head.scorer.dense(head.scorer(vectors))[..., :3].detach().numpy()
     kept = kept_by_filter(local, LENGTHS)
     assert 4 <= sum(map(len, kept)) <= 12  # of 16 spans
     gold = [kept[0][:2], [], [Segment(0, 1, 1)], [Segment(0, 3, 1), Segment(0, 3, 2)]]
-    counts = head.graph_counts(head.distribution(tokens, lengths), gold)
+    counts = head.graph_counts(head.distribution(vectors, lengths), gold)
     assert counts.sentences == 4
     assert counts.nodes == sum(map(len, kept))
     assert counts.gold == sum(map(len, gold))
@@ -208,7 +208,7 @@ def test_gold_of_another_head_is_refused():
     with pytest.raises(ValueError, match="gold must be made by the head"):
         gold.labels()
     with pytest.raises(ValueError, match="label"):
-        head.losses(tokens_of([2]), torch.tensor([2]), gold)
+        head.losses(vectors_of([2]), torch.tensor([2]), gold)
 
 
 # ---- Tags ------------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_no_predicted_tags_are_ill_formed(scheme):
     for seed in range(20):
         head = head_of("crf", num_names=3, seed=seed, scheme=scheme)
         lengths = [9, 4, 1, 2]
-        for tags in head.distribution(tokens_of(lengths, seed), torch.tensor(lengths)).mode:
+        for tags in head.distribution(vectors_of(lengths, seed), torch.tensor(lengths)).mode:
             allowed = head.constraints.is_allowed
             assert all(allowed[previous, following] for previous, following in zip(tags, tags[1:]))
             assert head.constraints.can_start[tags[0]]

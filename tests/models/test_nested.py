@@ -21,7 +21,7 @@ from spansieve.prediction.assessing import assess
 from spansieve.prediction.pipeline import Pipeline
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train
-from tests.nn.heads import head_of, keep_half, oracle_of, tokens_of
+from tests.nn.heads import head_of, keep_half, oracle_of, vectors_of
 from tests.training.runs import config
 
 NESTED_HEADS = ["nested", "nested-filter-only"]
@@ -75,10 +75,10 @@ def test_the_loss_with_nested_gold_is_log_z_less_its_score(seed):
         [Segment(0, 3, 1), Segment(0, 2, 2), Segment(1, 2, 1), Segment(4, 5, 2)],
         [Segment(0, 2, 1), Segment(1, 2, 2)],
     ]
-    head, tokens = head_of("nested", seed=seed), tokens_of(lengths, seed)
-    keep_half(head, tokens, lengths)
-    losses = head.losses(tokens, torch.tensor(lengths), head.gold(gold, lengths))
-    listed = oracle_of(head, tokens, lengths, gold)
+    head, vectors = head_of("nested", seed=seed), vectors_of(lengths, seed)
+    keep_half(head, vectors, lengths)
+    losses = head.losses(vectors, torch.tensor(lengths), head.gold(gold, lengths))
+    listed = oracle_of(head, vectors, lengths, gold)
     for b, golden in enumerate(gold):
         (score,) = [s for s, one in listed.possible(b) if set(one.structure) == set(golden)]
         expected = listed.log_partition[b] - score

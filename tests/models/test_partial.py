@@ -40,18 +40,18 @@ def agrees(head, structure, golden: list[Segment], ranges) -> bool:
     return set(golden) <= set(found) and all(s in golden or oracle.is_unknown(s, ranges) for s in found)
 
 
-def loss_of(head, tokens, lengths, gold, unknown):
-    losses = head.losses(tokens, lengths, head.gold(gold, LENGTHS, unknown))
+def loss_of(head, vectors, lengths, gold, unknown):
+    losses = head.losses(vectors, lengths, head.gold(gold, LENGTHS, unknown))
     return losses.get("segmentation", losses.get("sequence"))
 
 
 @every_case
 @pytest.mark.parametrize("seed", range(6))
 def test_the_loss_sums_over_all_that_agrees(name, settings, seed):
-    head, tokens, lengths, gold = drawn(name, settings, seed)
+    head, vectors, lengths, gold = drawn(name, settings, seed)
     unknown = ALL_UNKNOWN if seed == 5 else some_unknown(seed)
-    loss = loss_of(head, tokens, lengths, gold, unknown).detach()
-    listed = oracle_of(head, tokens, LENGTHS, gold, unknown)
+    loss = loss_of(head, vectors, lengths, gold, unknown).detach()
+    listed = oracle_of(head, vectors, LENGTHS, gold, unknown)
     for b, (golden, ranges) in enumerate(zip(gold, unknown)):
         agreeing = [score for score, one in listed.possible(b) if agrees(head, one.structure, golden, ranges)]
         assert agreeing
@@ -62,18 +62,18 @@ def test_the_loss_sums_over_all_that_agrees(name, settings, seed):
 @every_case
 @pytest.mark.parametrize("seed", range(3))
 def test_where_all_is_known_it_is_the_ordinary_loss(name, settings, seed):
-    head, tokens, lengths, gold = drawn(name, settings, seed)
-    ordinary = loss_of(head, tokens, lengths, gold, None)
+    head, vectors, lengths, gold = drawn(name, settings, seed)
+    ordinary = loss_of(head, vectors, lengths, gold, None)
     torch.testing.assert_close(
-        loss_of(head, tokens, lengths, gold, [()] * len(LENGTHS)), ordinary, rtol=1e-4, atol=1e-4
+        loss_of(head, vectors, lengths, gold, [()] * len(LENGTHS)), ordinary, rtol=1e-4, atol=1e-4
     )
 
 
 @pytest.mark.parametrize(("name", "settings"), [case for case in SUMMED if "skip" in case[1] or case[0] in UNFILTERED])
 def test_the_more_is_known_the_less_probable_it_is(name, settings):
     """Not of paths that are maximal: what the filter leaves in their graph depends on what is known."""
-    head, tokens, lengths, gold = drawn(name, settings, 2)
-    losses = [loss_of(head, tokens, lengths, gold, unknown) for unknown in (ALL_UNKNOWN, some_unknown(1), None)]
+    head, vectors, lengths, gold = drawn(name, settings, 2)
+    losses = [loss_of(head, vectors, lengths, gold, unknown) for unknown in (ALL_UNKNOWN, some_unknown(1), None)]
     assert (losses[0] <= losses[1] + 1e-4).all()
     assert (losses[1] <= losses[2] + 1e-4).all()
     assert (losses[0] < losses[2] - 1e-3).any()
@@ -81,17 +81,17 @@ def test_the_more_is_known_the_less_probable_it_is(name, settings):
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES"])
 def test_of_what_is_all_unknown_nothing_is_learned(scheme):
-    head, tokens, lengths, _ = drawn("crf", {"scheme": scheme}, 1)
-    loss = loss_of(head, tokens, lengths, [[] for _ in LENGTHS], ALL_UNKNOWN)
+    head, vectors, lengths, _ = drawn("crf", {"scheme": scheme}, 1)
+    loss = loss_of(head, vectors, lengths, [[] for _ in LENGTHS], ALL_UNKNOWN)
     torch.testing.assert_close(loss, torch.zeros(len(LENGTHS)), rtol=0, atol=1e-5)
 
 
 @every_case
 def test_gradients_are_finite_and_reach_every_weight(name, settings):
-    head, tokens, lengths, gold = drawn(name, settings, 3)
-    losses = head.losses(tokens.requires_grad_(), lengths, head.gold(gold, LENGTHS, some_unknown(3)))
+    head, vectors, lengths, gold = drawn(name, settings, 3)
+    losses = head.losses(vectors.requires_grad_(), lengths, head.gold(gold, LENGTHS, some_unknown(3)))
     sum(loss.sum() for loss in losses.values()).backward()
-    for parameter in (tokens, *head.parameters()):
+    for parameter in (vectors, *head.parameters()):
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
 

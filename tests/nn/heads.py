@@ -32,10 +32,10 @@ def head_of(name: str, num_names: int = 2, max_width: int = 3, seed: int = 0, **
     return head
 
 
-def keep_half(head: FilteredHead, tokens: torch.Tensor, lengths: list[int]) -> None:
+def keep_half(head: FilteredHead, vectors: torch.Tensor, lengths: list[int]) -> None:
     """Move the bias of null so that the filter keeps about half of the spans."""
     with torch.no_grad():
-        local = head.scorer.dense(head.scorer(tokens))[..., : len(head.labels)]
+        local = head.scorer.dense(head.scorer(vectors))[..., : len(head.labels)]
         margin = local[..., 0] - local[..., 1:].amax(-1)
         end = torch.arange(local.shape[1])[:, None] + torch.arange(1, local.shape[2] + 1)
         is_span = end <= torch.tensor(lengths)[:, None, None]
@@ -43,18 +43,18 @@ def keep_half(head: FilteredHead, tokens: torch.Tensor, lengths: list[int]) -> N
         bias[0] -= margin[is_span].median()
 
 
-def tokens_of(lengths: list[int], seed: int = 0) -> torch.Tensor:
+def vectors_of(lengths: list[int], seed: int = 0) -> torch.Tensor:
     torch.manual_seed(seed + 1)
     return torch.randn(len(lengths), max(lengths, default=0), SIZE)
 
 
-def oracle_of(head: Head, tokens: torch.Tensor, lengths: list[int], gold=None, unknown=None) -> oracle.Oracle:
+def oracle_of(head: Head, vectors: torch.Tensor, lengths: list[int], gold=None, unknown=None) -> oracle.Oracle:
     """Everything listed. With gold, of what the filtered heads keep in training."""
     with torch.no_grad():
         if isinstance(head, CRF):
             transition = np.where(head.constraints.is_allowed, head.transition, -np.inf)
-            return _tagged(head, head.output(tokens).numpy(), transition, lengths)
-        scores = head.scorer.dense(head.scorer(tokens)).numpy()
+            return _tagged(head, head.output(vectors).numpy(), transition, lengths)
+        scores = head.scorer.dense(head.scorer(vectors)).numpy()
     if isinstance(head, SemiCRF):
         return oracle.semi_markov(scores, head.transition.detach().numpy(), lengths, head.unit_null)
     return _filtered(head, scores, lengths, gold, unknown or [()] * len(lengths))

@@ -40,12 +40,12 @@ def inside(scores: torch.Tensor) -> torch.Tensor:
 def test_hidden_layer_and_its_gradient(content, dtype, shape):
     num_sentences, num_tokens, max_width, size = shape
     made = scorer(max_width, size, content, dtype)
-    tokens = torch.randn(num_sentences, num_tokens, 6, dtype=dtype, device=DEVICE, requires_grad=True)
+    vectors = torch.randn(num_sentences, num_tokens, 6, dtype=dtype, device=DEVICE, requires_grad=True)
     answers = []
     for how in (made.dense, made.by_tensors):
-        scores = inside(how(made(tokens)))
+        scores = inside(how(made(vectors)))
         weight = torch.linspace(-1, 1, scores.numel(), dtype=dtype, device=DEVICE).view(scores.shape)
-        answers.append([scores, *torch.autograd.grad((scores * weight).sum(), (tokens, *made.parameters()))])
+        answers.append([scores, *torch.autograd.grad((scores * weight).sum(), (vectors, *made.parameters()))])
     for found, right in zip(*answers):
         torch.testing.assert_close(found, right)
 
@@ -53,10 +53,10 @@ def test_hidden_layer_and_its_gradient(content, dtype, shape):
 @pytest.mark.parametrize("block", [1, 3, 128])
 def test_without_gradients_it_goes_by_blocks(block, monkeypatch):
     made = scorer(3, 5, True, torch.float64)
-    tokens = torch.randn(2, 4, 6, dtype=torch.float64, device=DEVICE)
+    vectors = torch.randn(2, 4, 6, dtype=torch.float64, device=DEVICE)
     monkeypatch.setattr(span_scorers, "BLOCK" if DEVICE == "cpu" else "GPU_BLOCK", block)
     with torch.inference_mode():
-        torch.testing.assert_close(inside(made.dense(made(tokens))), inside(made.by_tensors(made(tokens))))
+        torch.testing.assert_close(inside(made.dense(made(vectors))), inside(made.by_tensors(made(vectors))))
 
 
 def test_half_precision_is_added_up_in_single():
@@ -70,9 +70,9 @@ def test_half_precision_is_added_up_in_single():
 
 def test_what_is_no_number_is_seen():
     made = scorer(3, 5, True, torch.float32)
-    tokens = torch.zeros(1, 4, 6, device=DEVICE)
-    tokens[0, 1, 0] = torch.nan
-    assert made.dense(made(tokens))[0, 0, 1].isnan().all()
+    vectors = torch.zeros(1, 4, 6, device=DEVICE)
+    vectors[0, 1, 0] = torch.nan
+    assert made.dense(made(vectors))[0, 0, 1].isnan().all()
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.3])

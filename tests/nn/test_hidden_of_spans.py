@@ -18,14 +18,14 @@ def scorer(max_width: int, content: bool, dtype: torch.dtype) -> EndpointScorer:
     return EndpointScorer(6, 5, max_width, 3, sets=2, dropout=0.0, content=content).to(dtype)
 
 
-def answers(made: EndpointScorer, how, tokens: torch.Tensor) -> list[torch.Tensor]:
+def answers(made: EndpointScorer, how, vectors: torch.Tensor) -> list[torch.Tensor]:
     """The scores of the spans within L, and the gradients of a weighted sum of them."""
-    scores = how(made(tokens))
+    scores = how(made(vectors))
     _, num_tokens, max_width, _ = scores.shape
     is_span = torch.arange(num_tokens)[:, None] + torch.arange(1, max_width + 1) <= num_tokens
     inside = scores[:, is_span]
     weight = torch.linspace(-1, 1, inside.numel(), dtype=inside.dtype).view(inside.shape)
-    return [inside.detach(), *torch.autograd.grad((inside * weight).sum(), (tokens, *made.parameters()))]
+    return [inside.detach(), *torch.autograd.grad((inside * weight).sum(), (vectors, *made.parameters()))]
 
 
 @pytest.mark.parametrize("content", [False, True])
@@ -34,12 +34,12 @@ def answers(made: EndpointScorer, how, tokens: torch.Tensor) -> list[torch.Tenso
 def test_compiled_equals_tensor_operations(content, dtype, shape, monkeypatch):
     num_sentences, num_tokens, max_width = shape
     made = scorer(max_width, content, dtype)
-    tokens = torch.randn(num_sentences, num_tokens, 6, dtype=dtype, requires_grad=True)
-    expected = answers(made, made.by_tensors, tokens)
+    vectors = torch.randn(num_sentences, num_tokens, 6, dtype=dtype, requires_grad=True)
+    expected = answers(made, made.by_tensors, vectors)
     for threads_pay in (False, True):
         monkeypatch.setattr(f"{COMPILED}.WORTH_A_THREAD", 1 if threads_pay else 1 << 19)
         monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-        for found, right in zip(answers(made, made.dense, tokens), expected):
+        for found, right in zip(answers(made, made.dense, vectors), expected):
             torch.testing.assert_close(found, right)
 
 
@@ -49,19 +49,19 @@ def test_compiled_equals_tensor_operations(content, dtype, shape, monkeypatch):
 def test_without_gradients_it_goes_by_blocks(content, shape, block, monkeypatch):
     num_sentences, num_tokens, max_width = shape
     made = scorer(max_width, content, torch.float64)
-    tokens = torch.randn(num_sentences, num_tokens, 6, dtype=torch.float64)
-    expected = made.dense(made(tokens)).detach()
+    vectors = torch.randn(num_sentences, num_tokens, 6, dtype=torch.float64)
+    expected = made.dense(made(vectors)).detach()
     monkeypatch.setattr(span_scorers, "BLOCK", block)
     with torch.inference_mode():
-        torch.testing.assert_close(made.dense(made(tokens)), expected)
+        torch.testing.assert_close(made.dense(made(vectors)), expected)
 
 
 def test_what_is_no_number_is_seen():
     made = scorer(3, True, torch.float32)
-    tokens = torch.zeros(1, 4, 6)
-    tokens[0, 1, 0] = torch.nan
+    vectors = torch.zeros(1, 4, 6)
+    vectors[0, 1, 0] = torch.nan
     for how in (made.dense, made.by_tensors):
-        assert how(made(tokens))[0, 0, 1].isnan().all()
+        assert how(made(vectors))[0, 0, 1].isnan().all()
 
 
 def test_where_it_cannot_be_taken():
@@ -80,10 +80,10 @@ def test_a_traced_scorer_is_made_of_tensor_operations():
             super().__init__()
             self.made = made
 
-        def forward(self, tokens):
-            return self.made.dense(self.made(tokens))
+        def forward(self, vectors):
+            return self.made.dense(self.made(vectors))
 
-    tokens = torch.randn(2, 5, 6)
-    exported = torch.export.export(Whole(), (tokens,)).module()
+    vectors = torch.randn(2, 5, 6)
+    exported = torch.export.export(Whole(), (vectors,)).module()
     with torch.no_grad():
-        torch.testing.assert_close(exported(tokens)[:, :3], Whole()(tokens)[:, :3])
+        torch.testing.assert_close(exported(vectors)[:, :3], Whole()(vectors)[:, :3])

@@ -22,7 +22,7 @@ def scorer(kind: str, max_width: int = 4, dropout: float = 0.0) -> SpanScorer:
     return made.eval()
 
 
-def some_tokens(num_sentences: int = 3, length: int = 7, requires_grad: bool = False) -> torch.Tensor:
+def some_vectors(num_sentences: int = 3, length: int = 7, requires_grad: bool = False) -> torch.Tensor:
     torch.manual_seed(2)
     return torch.randn(num_sentences, length, SIZE, dtype=torch.float64, requires_grad=requires_grad)
 
@@ -43,14 +43,14 @@ def score_of_span(scorer: SpanScorer, span: torch.Tensor) -> torch.Tensor:
 
 
 class Dense(torch.nn.Module):
-    """A scorer as one function of the tokens."""
+    """A scorer as one function of the vectors."""
 
     def __init__(self, made: SpanScorer) -> None:
         super().__init__()
         self.made = made
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.made.dense(self.made(tokens))
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        return self.made.dense(self.made(vectors))
 
 
 def spans_within(length: int, max_width: int) -> list[tuple[int, int]]:
@@ -60,12 +60,12 @@ def spans_within(length: int, max_width: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("length", "max_width"), [(7, 4), (2, 4), (1, 4), (1, 1), (5, 1), (5, 5)])
 def test_dense_is_what_the_definition_says_of_every_span(kind, length, max_width):
-    made, tokens = scorer(kind, max_width), some_tokens(2, length)
-    dense = made.dense(made(tokens))
+    made, vectors = scorer(kind, max_width), some_vectors(2, length)
+    dense = made.dense(made(vectors))
     assert dense.shape == (2, length, max_width, SETS * LABELS)
     for b in range(2):
         for start, end in spans_within(length, max_width):
-            expected = score_of_span(made, tokens[b, start:end])
+            expected = score_of_span(made, vectors[b, start:end])
             torch.testing.assert_close(dense[b, start, end - start - 1], expected)
 
 
@@ -73,56 +73,56 @@ def test_dense_is_what_the_definition_says_of_every_span(kind, length, max_width
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
 def test_without_tokens_there_is_no_score(kind, shape):
     made = scorer(kind)
-    tokens = torch.zeros(*shape, SIZE, dtype=torch.float64)
-    assert made.dense(made(tokens)).shape == (*shape, 4, SETS * LABELS)
+    vectors = torch.zeros(*shape, SIZE, dtype=torch.float64)
+    assert made.dense(made(vectors)).shape == (*shape, 4, SETS * LABELS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_stands_beyond_a_sentence_changes_nothing_inside(kind):
-    made, tokens, length = scorer(kind), some_tokens(), 4
-    changed = tokens.clone()
+    made, vectors, length = scorer(kind), some_vectors(), 4
+    changed = vectors.clone()
     changed[:, length:] = 1e3
     inside = [(i, j - i - 1) for i, j in spans_within(length, 4)]
     start, width = torch.tensor(inside).unbind(1)
-    before, after, alone = (made.dense(made(x))[:, start, width] for x in (tokens, changed, tokens[:, :length]))
+    before, after, alone = (made.dense(made(x))[:, start, width] for x in (vectors, changed, vectors[:, :length]))
     torch.testing.assert_close(before, after, rtol=0, atol=0)
     torch.testing.assert_close(before, alone)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_right(kind):
-    made, tokens = scorer(kind), some_tokens(2, 3, requires_grad=True)
+    made, vectors = scorer(kind), some_vectors(2, 3, requires_grad=True)
     names, values = zip(*((name, p.detach().clone().requires_grad_()) for name, p in made.named_parameters()))
 
-    def dense(tokens: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
-        return torch.func.functional_call(Dense(made), {f"made.{n}": v for n, v in zip(names, values)}, (tokens,))
+    def dense(vectors: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(Dense(made), {f"made.{n}": v for n, v in zip(names, values)}, (vectors,))
 
-    assert torch.autograd.gradcheck(dense, (tokens, *values))
+    assert torch.autograd.gradcheck(dense, (vectors, *values))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(kind, dtype):
-    made, tokens = scorer(kind), some_tokens()
-    dense = made.dense(made(tokens))
+    made, vectors = scorer(kind), some_vectors()
+    dense = made.dense(made(vectors))
     made.to(dtype)
-    half = made(tokens.to(dtype))
+    half = made(vectors.to(dtype))
     torch.testing.assert_close(made.dense(half).double()[:, :4], dense[:, :4], rtol=0.05, atol=0.3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mixed_precision_has_a_gradient(kind):
-    made, tokens = scorer(kind).float(), some_tokens().float().requires_grad_()
+    made, vectors = scorer(kind).float(), some_vectors().float().requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        made.dense(made(tokens)).float().sum().backward()
-    assert tokens.grad is not None
-    assert tokens.grad.isfinite().all()
+        made.dense(made(vectors)).float().sum().backward()
+    assert vectors.grad is not None
+    assert vectors.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("kind", ["mean", "sum", "endpoints-content"])
 def test_a_span_far_into_a_long_text_scores_as_it_does_at_the_start(kind):
     made = scorer(kind).float()
-    short = some_tokens(1, 6).float() + 3.0
+    short = some_vectors(1, 6).float() + 3.0
     long = torch.cat((torch.full((1, 20_000, SIZE), 3.0), short), dim=1)
     with torch.inference_mode():
         expected, found = made.dense(made(short)), made.dense(made(long))[:, -6:]
@@ -133,7 +133,7 @@ def test_a_span_far_into_a_long_text_scores_as_it_does_at_the_start(kind):
 
 def test_dropout_only_in_training():
     for kind in ("max", "endpoints", "endpoints-content"):
-        made, tokens = scorer(kind, dropout=0.5), some_tokens()
-        assert torch.equal(made.dense(made(tokens)), made.dense(made(tokens)))
+        made, vectors = scorer(kind, dropout=0.5), some_vectors()
+        assert torch.equal(made.dense(made(vectors)), made.dense(made(vectors)))
         made.train()
-        assert not torch.equal(made.dense(made(tokens)), made.dense(made(tokens)))
+        assert not torch.equal(made.dense(made(vectors)), made.dense(made(vectors)))

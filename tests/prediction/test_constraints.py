@@ -14,6 +14,7 @@ from spansieve.data.tokenizing import sequences_of_text
 from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support
 from spansieve.models.deciding import decide, support_of
 from spansieve.models.filtered import FilteredHead
+from spansieve.models.scoring import score
 from spansieve.models.tagger import HEADS
 from spansieve.prediction.exporting import _decoder_arrays
 from spansieve.prediction.onnx.decoding import DECODERS, Setting, decoder_of
@@ -186,17 +187,17 @@ def batch_of(tagger, seed: int = 0):
     sentences = [tokens for tokens in drawn_sentences(seed, count=8, longest=9) if tokens]
     batch = tagger.batch([[token or "-" for token in tokens] for tokens in sentences])
     with torch.no_grad():
-        return sentences, tagger.vectors(batch), batch.lengths
+        return sentences, score(tagger, range(len(sentences)), batch)
 
 
 @every_case
 @pytest.mark.parametrize("seed", range(3))
 def test_what_comes_out_agrees(name, settings, seed):
     tagger = drawn_tagger(name, seed=seed, **settings)
-    sentences, tokens, lengths = batch_of(tagger, seed)
+    sentences, scored = batch_of(tagger, seed)
     rules = [one._replace(banned=frozenset()) for one in drawn_rules(support_of(tagger), sentences, seed)]
     with torch.no_grad():
-        decided = decide(tagger, tokens, lengths, rules, with_probabilities=True)
+        decided = decide(tagger, scored, rules, with_probabilities=True)
     assert any(one.thresholds for one in rules)
     for found, shares, one in zip(decided.segments, decided.probabilities, rules):
         assert set(found) >= set(one.known.required)
@@ -215,19 +216,20 @@ def test_an_export_decides_alike(name, settings, with_filter):
     kind = "with-filter" if with_filter else "given-candidates"
     for seed in range(4):
         tagger = drawn_tagger(name, seed=seed, **settings)
-        sentences, tokens, lengths = batch_of(tagger, seed)
+        sentences, scored = batch_of(tagger, seed)
+        lengths = scored.lengths.numpy()
         rules = drawn_rules(support_of(tagger), sentences, seed)
         manifest = Manifest(tagger.config, tagger.labels, None)
         decoder = decoder_of(Setting(manifest, _decoder_arrays(tagger.head), with_filter=with_filter))
         with torch.no_grad():
-            scores = [part.contiguous().numpy().copy() for part in tagger.head.scores(tokens)]
+            scores = [part.contiguous().numpy().copy() for part in scored.scores]
             try:
-                expected = decide(tagger, tokens, lengths, rules, True, kind)
+                expected = decide(tagger, scored, rules, True, kind)
             except ValueError as error:
                 with raises(str(error)):
-                    decoder(scores, lengths.numpy(), True, rules)
+                    decoder(scores, lengths, True, rules)
                 continue
-        found = decoder(scores, lengths.numpy(), True, rules)
+        found = decoder(scores, lengths, True, rules)
         assert [list(one) for one in found.segments] == expected.segments
         for one, other in zip(found.probabilities, expected.probabilities):
             assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
@@ -247,9 +249,9 @@ def test_thresholds_leave_the_best_set_that_has_nothing_below(name, settings):
         batch = tagger.batch([["Paris", "the", "UN"], ["London", "abc"]])
         rules = [Rules(thresholds=(0.0, *chance.uniform(0.5, 1.0, 3).tolist())) for _ in range(2)]
         with torch.no_grad():
-            tokens = tagger.vectors(batch)
-            plain = decide(tagger, tokens, batch.lengths, [NO_RULES] * 2, True)
-            decided = decide(tagger, tokens, batch.lengths, rules, True)
+            scored = score(tagger, range(2), batch)
+            plain = decide(tagger, scored, [NO_RULES] * 2, True)
+            decided = decide(tagger, scored, rules, True)
         every = plain.distribution.top_k(100)  # all of them: 91 at most
         for b in range(2):
             ranked = [list(tagger.head.entities(structure)) for structure, _ in every[b]]

@@ -12,7 +12,7 @@ from spansieve.prediction.exporting import _decoder_arrays
 from spansieve.prediction.onnx import ExportError
 from spansieve.prediction.onnx.decoding import DECODERS, Setting, decoder_of
 from spansieve.prediction.onnx.folder import Manifest
-from tests.nn.heads import head_of, keep_half, tokens_of
+from tests.nn.heads import head_of, keep_half, vectors_of
 
 LENGTHS = [9, 1, 14, 3]
 CASES = [
@@ -48,14 +48,14 @@ def test_every_head_is_here():
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("threads", [1, 2])
 def test_segments_and_probabilities_are_those_of_the_distribution(name, settings, seed, threads):
-    head, tokens = head_of(name, num_names=3, max_width=4, seed=seed, **settings), tokens_of(LENGTHS, seed)
+    head, vectors = head_of(name, num_names=3, max_width=4, seed=seed, **settings), vectors_of(LENGTHS, seed)
     if isinstance(head, FilteredHead):
-        keep_half(head, tokens, LENGTHS)
+        keep_half(head, vectors, LENGTHS)
     with torch.no_grad():
-        distribution = head.distribution(tokens, torch.tensor(LENGTHS))
+        distribution = head.distribution(vectors, torch.tensor(LENGTHS))
         expected = [list(head.entities(structure)) for structure in distribution.mode]
         probabilities = head.probabilities(distribution, expected)
-        scores = [part.contiguous().numpy().copy() for part in head.scores(tokens)]
+        scores = [part.contiguous().numpy().copy() for part in head.scores(vectors)]
     decoder = decoder_of(Setting(manifest_of(name, head, **settings), _decoder_arrays(head), threads))
     without = decoder([part.copy() for part in scores], np.array(LENGTHS), False)
     found = decoder(scores, np.array(LENGTHS), True)
@@ -68,14 +68,14 @@ def test_segments_and_probabilities_are_those_of_the_distribution(name, settings
 
 @every_case
 def test_what_cannot_be_decoded_is_refused(name, settings):
-    head, tokens = head_of(name, **settings), tokens_of(LENGTHS)
+    head, vectors = head_of(name, **settings), vectors_of(LENGTHS)
     manifest, arrays = manifest_of(name, head, **settings), _decoder_arrays(head)
     for wrong in ({}, arrays | {"transition": np.zeros((2, 2), np.float32)}, arrays | {"transition": np.zeros(3)}):
         with pytest.raises(ExportError, match="transition must be numbers of shape"):
             decoder_of(Setting(manifest, wrong))
     decoder, lengths = decoder_of(Setting(manifest, arrays)), np.array(LENGTHS)
     with torch.no_grad():
-        scores = [part.numpy().copy() for part in head.scores(tokens)]
+        scores = [part.numpy().copy() for part in head.scores(vectors)]
     with pytest.raises(ExportError, match="the export's scorers must give"):
         decoder([part[..., :-1] for part in scores], lengths, True)
     with pytest.raises(ExportError, match="the export's scorers must give"):
