@@ -29,12 +29,6 @@ class Notes:
         if where and len(places) < MOST_PLACES:
             places.append(where)
 
-    def merge(self, other: Notes) -> None:
-        for what, count in other.counts.items():
-            self.counts[what] += count
-            places = self.places.setdefault(what, [])
-            places += other.places[what][: MOST_PLACES - len(places)]
-
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """What happened and how often, the most frequent first."""
         return iter(self.counts.most_common())
