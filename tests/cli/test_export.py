@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from spansieve.prediction.onnx import load as load_export
 from spansieve.prediction.predictor import load
+
+WITHOUT_TORCH = """
+import sys
+from spansieve.cli import main
+sys.argv[:1] = ["spansieve", "predict"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+assert "torch" not in sys.modules
+"""
 
 
 def test_a_model_is_exported_and_finds_the_same(terminal, model, tmp_path):
@@ -36,6 +49,7 @@ def test_the_commands_know_an_export(terminal, model, tmp_path):
         )
         assert found == expected
     assert terminal("predict", place, text, "--as", "conll").out.startswith("Ada B-PER\n")
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, place, text], check=True, timeout=60)
     refused = terminal("predict", place, text, "--device", "cuda")
     assert refused.code == 2
     assert "an exported model runs on the CPU" in refused.err
