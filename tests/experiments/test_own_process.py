@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from spansieve.experiments.measuring import Contender
-from spansieve.experiments.own_process import TURN, least_times, peak_memory
+from spansieve.experiments.own_process import LEAST_TURNS, TURN, least_times, peak_memory
 
 
 def test_contenders_take_turns_and_sleep_costs_nothing():
@@ -25,7 +25,7 @@ def test_contenders_take_turns_and_sleep_costs_nothing():
 
     asleep, at_work = least_times([Contender("", "", sleep), Contender("", "", work)], seconds_each=0.0)
     assert asleep < 0.002 < 0.004 <= at_work
-    assert called == ["sleep", "work"] + 2 * (TURN * ["sleep"] + TURN * ["work"])
+    assert called == ["sleep", "work"] + LEAST_TURNS * (TURN * ["sleep"] + TURN * ["work"])
 
 
 def test_the_peak_is_that_since_the_reset():

@@ -25,11 +25,11 @@ def soft_filters(
     lines = [
         "# Softer filters",
         *provenance("spansieve benchmark soft-filters", "cpu"),
-        "Batch 32, widths up to 12, float32, one thread, paths that may skip; a filter that may keep every label of a "
-        "span. *Listed* and *every span* are the two forms of the same call, which take turns with the library, which "
-        f"takes every span from {DENSE_FROM:g} candidates a span. Without a budget that many labels stand above null; "
-        "with one all do, and the budget is that many. Processor time, the least of all turns; filter and gradient are "
-        "part of it.",
+        "Batch 32, L tokens, widths up to K, Y labels with null, float32, one thread, paths that may skip; a filter "
+        "that may keep every label of a span. *Listed* and *every span* are the two forms of the same call, which take "
+        f"turns with the library, which takes every span from {DENSE_FROM:g} candidates a span. Without a budget that "
+        "many labels stand above null; with one all do, and the budget is that many. Processor time, the least of all "
+        "turns; filter and gradient are part of it.",
         "![times](soft_filters_cpu.png)",
         "## Where the two break even, and what the choice is worth",
         "In candidates a span. Beside it the time of the library over that of the cheaper form: the median of all "

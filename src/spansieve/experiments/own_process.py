@@ -11,7 +11,7 @@ from pathlib import Path
 from spansieve.experiments.measuring import Contender
 
 TURN = 3  # calls: the first of a turn finds what the contender before it left in the caches
-LEAST_TURNS = 2
+LEAST_TURNS = 3
 
 
 def least_times(contenders: Sequence[Contender], seconds_each: float) -> list[float]:

@@ -7,6 +7,7 @@ them. They take turns.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,10 @@ from spansieve.experiments.measuring import Contender, one_thread
 from spansieve.experiments.own_process import least_times, peak_memory
 
 LISTED, EVERY_SPAN, LIBRARY = "listed", "every span", "the library"
-WORKS = tuple(Work(num_labels, num_tokens=length) for length in (32, 128) for num_labels in (5, 19))
+SIZES = ((32, 12), (128, 12), (32, 4))  # tokens and widths
+WORKS = tuple(Work(labels, num_tokens=length, max_width=width) for length, width in SIZES for labels in (5, 19))
 PER_SPAN = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 2.0)  # candidates; beyond these, every label of every span
+BUDGETS = (0.1, 0.3, 0.4, 0.5, 1.0)  # candidates a span, of all
 BUDGET = 64  # candidates of a sentence, where it is asked what a budget bounds
 
 
@@ -79,19 +82,23 @@ def is_span(work: Work) -> Tensor:
 
 
 def run_forms(
-    seconds: float, works: Sequence[Work] = WORKS, per_span: Sequence[float] = PER_SPAN
+    seconds: float,
+    works: Sequence[Work] = WORKS,
+    per_span: Sequence[float] = PER_SPAN,
+    budgets: Sequence[float] = BUDGETS,
 ) -> list[dict[str, object]]:
-    """A row for each batch, number of candidates and task: without a budget, and with everything above null and a
-    budget of as many."""
+    """A row for each batch, number of candidates and task: as many labels above null, and then everything above null
+    and a budget of as many. All of a batch take turns."""
     rows = []
     with one_thread():
         for work in works:
             num_spans, most = int(is_span(work).sum()), work.num_labels - 1
-            wanted = [*(candidates for candidates in per_span if candidates < most), most]
-            for candidates in wanted:
-                rows += _rows(SoftFilter(work, candidates), candidates, seconds)
-            for candidates in wanted:
-                rows += _rows(SoftFilter(work, most, round(candidates * num_spans)), candidates, seconds)
+            filters = [(candidates, SoftFilter(work, candidates)) for candidates in (*per_span, most)]
+            filters += [(per, SoftFilter(work, most, round(per * num_spans))) for per in budgets]
+            forms = [forms_of(kept) for _, kept in filters]
+            times = iter(least_times([contender for those in forms for contender in those], seconds))
+            for (candidates, kept), those in zip(filters, forms):
+                rows += _rows(kept, candidates, [(contender, next(times)) for contender in those])
     return rows
 
 
@@ -113,19 +120,21 @@ def _forced(run: Callable[[], object], dense_from: float) -> Callable[[], object
     return forced
 
 
-def _rows(kept: SoftFilter, candidates: float, seconds: float) -> list[dict[str, object]]:
+def _rows(kept: SoftFilter, candidates: float, timings: Sequence[tuple[Contender, float]]) -> list[dict[str, object]]:
     chosen = EVERY_SPAN if isinstance(kept.distribution(), FilteredDense) else LISTED
-    contenders = forms_of(kept)
-    timings = list(zip(contenders, least_times(contenders, seconds)))
     rows = []
     for task in (MODE, LOG_PARTITION):
         times = {contender.name: 1e6 * took for contender, took in timings if contender.task == task}
         cheaper = min(times[LISTED], times[EVERY_SPAN])
-        row: dict[str, object] = {"L": kept.work.num_tokens, "Y": kept.work.num_labels, "task": task}
+        row: dict[str, object] = _size(kept.work) | {"task": task}
         row |= {"budget": kept.budget or "", "candidates a span": f"{candidates:g}"}
         row |= {f"{name}, µs": round(time) for name, time in times.items()}
         rows.append(row | {"it takes": chosen, "times the cheaper": f"{times[LIBRARY] / cheaper:.2f}"})
     return rows
+
+
+def _size(work: Work) -> dict[str, object]:
+    return {"L": work.num_tokens, "K": work.max_width, "Y": work.num_labels}
 
 
 def break_even(rows: Sequence[dict]) -> list[dict[str, object]]:
@@ -133,21 +142,15 @@ def break_even(rows: Sequence[dict]) -> list[dict[str, object]]:
     the logarithms of two measurements, and how far the library was from the cheaper form."""
     groups: dict[tuple, list[dict]] = {}
     for row in rows:
-        groups.setdefault((row["L"], row["Y"], row["task"], "yes" if row["budget"] else "no"), []).append(row)
+        key = (*(row[axis] for axis in "LKY"), row["task"], "yes" if row["budget"] else "no")
+        groups.setdefault(key, []).append(row)
     found = []
-    for (length, num_labels, task, has_budget), those in groups.items():
+    for key, those in groups.items():
         times = [float(row["times the cheaper"]) for row in those]
-        found.append(
-            {
-                "L": length,
-                "Y": num_labels,
-                "task": task,
-                "budget": has_budget,
-                "every span is cheaper from": _crossing(those),
-                "the library, times the cheaper": f"{sorted(times)[len(times) // 2]:.2f}",
-                "at most": f"{max(times):.2f}",
-            }
-        )
+        told: dict[str, object] = dict(zip(("L", "K", "Y", "task", "budget"), key))
+        told |= {"every span is cheaper from": _crossing(those)}
+        told |= {"the library, times the cheaper": f"{statistics.median(times):.2f}", "at most": f"{max(times):.2f}"}
+        found.append(told)
     return found
 
 
@@ -166,7 +169,7 @@ def _crossing(rows: Sequence[dict]) -> str:
 
 def run_budget(
     seconds: float,
-    works: Sequence[Work] = WORKS[-2:],
+    works: Sequence[Work] = WORKS[2:4],
     above_null: Sequence[float] = (0.02, 0.2, 1.0),
     budget: int = BUDGET,
 ) -> list[dict[str, object]]:
@@ -189,7 +192,7 @@ def run_budget(
 
 def _bounded_row(kept: SoftFilter, times: dict[str, float]) -> dict[str, object]:
     candidates = kept.distribution().candidates
-    row: dict[str, object] = {"L": kept.work.num_tokens, "Y": kept.work.num_labels}
+    row: dict[str, object] = _size(kept.work)
     row |= {"above null, a span": f"{kept.above_null:g}", "budget": kept.budget or ""}
     row |= {"candidates": round(len(candidates) / candidates.num_sentences)}
     row |= {"edges": round(float(candidates.num_edges.double().mean()))}
@@ -211,24 +214,24 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 def plot_forms(rows: Sequence[dict], path: Path) -> None:
-    """Times over the candidates a span, for the shortest sentences: a panel for each number of labels, task and with or
+    """Times over the candidates a span, for the first sizes: a panel for each number of labels and task, with and
     without a budget."""
     from matplotlib.figure import Figure
 
-    length = min(row["L"] for row in rows)
     panels: dict[tuple, list[dict]] = {}
     for row in rows:
-        if row["L"] == length:
+        if (row["L"], row["K"]) == (rows[0]["L"], rows[0]["K"]):
             panels.setdefault((row["Y"], bool(row["budget"]), row["task"]), []).append(row)
     num_rows = len({num_labels for num_labels, _, _ in panels})
     figure = Figure(figsize=(14, 3.1 * num_rows), layout="constrained")
-    grid = figure.subplots(num_rows, len(panels) // num_rows, squeeze=False, sharex=True)
+    grid = figure.subplots(num_rows, len(panels) // num_rows, squeeze=False, sharex=True, sharey="row")
     for axis, ((num_labels, has_budget, task), here) in zip(grid.flat, panels.items()):
         at = [float(row["candidates a span"]) for row in here]
         for name, style in STYLES.items():
             axis.plot(at, [row[f"{name}, µs"] for row in here], label=name, markersize=4, **style)
         axis.axvline(dense_filter.DENSE_FROM, color="#94a3b8", linestyle=":")
-        axis.set(xscale="log", yscale="log", title=f"{task}, Y = {num_labels}{', a budget' if has_budget else ''}")
+        axis.set(xscale="log", yscale="log", title=f"{task}, Y = {num_labels}{', budget' if has_budget else ''}")
+        axis.title.set_fontsize(10)
         axis.spines[["top", "right"]].set_visible(False)
     for axis in grid[-1]:
         axis.set_xlabel("candidates a span")

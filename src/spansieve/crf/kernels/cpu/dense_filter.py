@@ -12,11 +12,7 @@ from spansieve.crf.kernels.cpu.budget import NO_BUDGET, rank_of_label
 from spansieve.crf.kernels.cpu.compiled import compiled, over_sentences
 from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
 
-# Candidates a span. Of its time over the candidates, log Z with its gradient took over every span 1.2 to 2.1 with 0.25
-# a span, 0.75 to 1.3 with 0.5, 0.5 to 0.8 with 1, and with every label of every span 0.2 to 0.35 (Y = 5) or 0.1
-# (Y = 19). Measured in turns, one thread, batch 32, L = 32 and 128, K = 4 and 12, Y = 2, 5 and 19. The best path breaks
-# even between 0.5 and 1, with two labels and four widths later.
-DENSE_FROM = 0.5
+DENSE_FROM = 0.45  # candidates a span, about where the two break even: results/soft_filters_cpu.md
 STARTS = 16  # looked at to tell how many candidates there are
 
 
