@@ -38,16 +38,20 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
 
 
 @pytest.mark.parametrize(
-    ("stem", "figures"),
+    ("page", "stem", "figures"),
     [
-        ("nested_germeval2014_cpu", ["59.10", "56.85"]),
-        ("conll2003_cpu", ["83.18", "5.1 minutes"]),
-        ("throughput_minilm_cuda", ["0.937"]),
+        ("choose", "nested_germeval2014_cpu", ["59.10", "56.85"]),
+        ("choose", "conll2003_cpu", ["83.18", "5.1 minutes"]),
+        ("choose", "throughput_minilm_cuda", ["0.937"]),
+        ("chunking", "chunking_cpu", ["23.3 candidates", "11.7 chunks", "98.9 %"]),
+        ("learning-from-less", "active_learning_cpu", ["about 580"]),
+        ("learning-from-less", "partial_cpu", ["4.7 to 5.5 points", "20 to 23", "1,500"]),
     ],
 )
-def test_figures_in_sentences_are_those_of_the_results(stem, figures):
-    page = (ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8")
-    assert all(figure in page and figure in CHOOSE for figure in figures)
+def test_figures_in_sentences_are_those_of_the_results(page, stem, figures):
+    told = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    found = (ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8")
+    assert [figure for figure in figures if figure not in found or figure not in told] == []
 
 
 def test_every_head_and_every_format_is_told():
