@@ -17,6 +17,7 @@ from torch import Tensor
 
 from spansieve.crf import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByMask
+from spansieve.data.mentions import Mentions
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.scoring import Scored, heard, mention_width
@@ -90,11 +91,14 @@ class Pipeline:
             for batch in prepared.batches:
                 yield self.launch(self.on_device(batch), batch.lengths, probabilities)
             return
-        scored = [self._scored(batch) for batch in prepared.batches]
-        for batch, one in zip(prepared.batches, heard(self.tagger, scored, prepared.mentions)):
+        for batch, one in zip(prepared.batches, self._heard(prepared.batches, prepared.mentions)):
             yield self.decide(one.scores, one.lengths, batch.lengths, probabilities)
 
     @torch.inference_mode()
+    def _heard(self, batches: Sequence[PreparedBatch], mentions: Mentions) -> list[Scored]:
+        """All of a chunk are scored before any is decided on."""
+        return heard(self.tagger, [self._scored(batch) for batch in batches], mentions)
+
     def _scored(self, batch: PreparedBatch) -> Scored:
         there = self.on_device(batch)
         vectors = self.token_vectors(there)
