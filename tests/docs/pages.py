@@ -35,7 +35,7 @@ class Block:
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(DOCS).as_posix()
+    return path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT).as_posix()
 
 
 def blocks_of(path: Path) -> list[Block]:

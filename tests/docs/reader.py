@@ -17,7 +17,7 @@ import torch
 
 import spansieve
 from tests.cli.terminal import Terminal
-from tests.docs.in_small import LESS, with_options
+from tests.docs.in_small import LESS, NEEDED, with_options
 from tests.docs.machine import ray_cluster, served
 from tests.docs.pages import Block
 from tests.prediction.test_suggesting import by_label_studio
@@ -29,7 +29,7 @@ class Reader:
 
     def __init__(self, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, things: ExitStack) -> None:
         self.terminal, self.folder, self.monkeypatch, self.things = terminal, folder, monkeypatch, things
-        self.less = LESS
+        self.options = NEEDED | LESS
         self.names: dict[str, Any] = {"__name__": "__page__"}
         self.address: str | None = None  # of the service that the page started
         self.answer: Any = None  # of the service, to the last request
@@ -41,7 +41,7 @@ class Reader:
             (self.checks if ">>> " in block.code else self.executes)(block)
         elif block.language == "bash":
             for command in block.commands:
-                self.types(self.here(with_options(command, self.less)), block)
+                self.types(self.here(with_options(command, self.options)), block)
         elif block.language == "json":
             self.compares(json.loads(block.code), block)
         elif block.language == "xml":

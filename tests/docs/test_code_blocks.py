@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.docs.in_small import LESS, is_shortened
+from tests.docs.in_small import LESS, NEEDED, is_shortened
 from tests.docs.pages import BLOCKS, PAGES, ROOT, Block, blocks_of, name_of
 from tests.docs.reader import Reader
 
@@ -50,8 +50,8 @@ def test_page(path, reader):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", HURRIED, ids=name_of)
 def test_page_without_haste(path, reader):
-    """What measures for minutes does so. Active learning has no rounds of 1,600 sentences here."""
-    reader.less = {begin: options for begin, options in LESS.items() if "active-learning" in begin}
+    """What measures for minutes does so."""
+    reader.options = NEEDED
     read(path, reader)
 
 
@@ -63,7 +63,6 @@ def test_page_without_haste(path, reader):
     [
         ("bash", "spansieve unheard-of"),
         ("bash", "spansieve predict runs/demo/model Ada --unheard-of"),
-        ("bash", "spansieve serve runs/unheard-of"),
         ("bash", "pip install 'spansieve[unheard-of]'"),
         ("bash", "make unheard-of"),
         ("bash", "false | cat"),
@@ -93,7 +92,7 @@ def test_there_is_code():
 
 
 def test_nothing_is_shortened_in_vain():
-    assert [begin for begin in LESS if not any(command.startswith(f"{begin} ") for command in COMMANDS)] == []
+    assert [begin for begin in NEEDED | LESS if not any(command.startswith(f"{begin} ") for command in COMMANDS)] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
