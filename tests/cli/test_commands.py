@@ -150,10 +150,11 @@ def test_ctrl_c_is_code_130(model):
     program = [sys.executable, "-m", "spansieve", "predict", str(model)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(program, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **pipes) as process:
-        # It answers after so many lines: then it is up, and waiting.
         process.stdin.write("Ada\n" * TEXTS_AT_ONCE)  # as soon as so many are there, they are answered
         process.stdin.flush()
-        process.stdout.readline()
+        # Once all of that is read it waits, which is where the signal should find it.
+        for _ in range(TEXTS_AT_ONCE):
+            process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr.read() == "interrupted\n"
