@@ -1,62 +1,14 @@
-"""The README's code runs, its commands exist, and its figures are those of the results."""
+"""The README's figures are those of the results, and its links lead somewhere. Its code is run with that of docs/."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from spansieve.cli import app
-from spansieve.config import preset, with_settings
-from spansieve.data.sample import sample_corpus
-from spansieve.models.storage import load_model
-from spansieve.prediction.exporting import export_model
-from spansieve.training.run import train
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-COMMANDS = re.findall(r"^spansieve (\w+)(.*?)(?: #.*)?$", README, flags=re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def where_the_demo_was(tmp_path_factory):
-    """A folder in which `make demo` left its model, here after very little training."""
-    folder = tmp_path_factory.mktemp("readme")
-    corpus = sample_corpus()
-    little = {"training.epochs": 1, "model.builtin.rows": 500, "model.builtin.size": 16, "model.hidden_size": 16}
-    train(
-        with_settings(preset("demo"), little),
-        corpus.train[:64],
-        corpus.dev[:16],
-        folder / "runs" / "demo",
-        use_cpu=True,
-    )
-    export_model(load_model(folder / "runs" / "demo" / "model"), folder / "runs" / "demo" / "onnx")
-    return folder
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_code_runs(block, capsys, monkeypatch, where_the_demo_was):
-    monkeypatch.chdir(where_the_demo_was)
-    exec(compile(block, "README.md", "exec"), {})
-    assert capsys.readouterr().out
-
-
-def test_there_is_code_and_there_are_commands():
-    assert len(BLOCKS) > 1
-    assert len(COMMANDS) > 5
-
-
-@pytest.mark.parametrize(("command", "rest"), COMMANDS)
-def test_options_of_the_commands_exist(command, rest):
-    help_text = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
-    options = [word for word in shlex.split(rest) if word.startswith("--")]
-    assert "Usage" in help_text
-    assert [option for option in options if option not in help_text] == []
 
 
 def test_the_speeds_of_the_core_are_those_of_the_results():
@@ -91,7 +43,7 @@ def test_the_scores_are_those_of_the_results():
 @pytest.mark.parametrize(
     ("stem", "figures"),
     [
-        ("conll2003_cpu", ["83.18"]),
+        ("conll2003_cpu", ["84.84"]),
         ("tagging_cpu", ["35,703"]),
         ("bulk_cuda", ["499,161"]),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
+import re
 import shlex
 import subprocess
 from contextlib import ExitStack
@@ -95,6 +96,7 @@ class Reader:
                 self.answer = json.loads(out)
 
     def runs(self, command: str, block: Block) -> str:
+        command = re.sub(r"^make test\b", "make --dry-run test", command)  # which is where we are
         done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], capture_output=True, text=True)
         assert done.returncode == 0, (str(block), command, done.stdout, done.stderr)
         assert "does not provide the extra" not in done.stderr, done.stderr  # to pip that is no error

@@ -41,7 +41,7 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
     ("page", "stem", "figures"),
     [
         ("choose", "nested_germeval2014_cuda", ["72.06", "69.01"]),
-        ("choose", "conll2003_cpu", ["83.18", "5.1 minutes"]),
+        ("choose", "conll2003_cpu", ["84.84", "83.18", "5.1 minutes"]),
         ("choose", "throughput_minilm_cuda", ["0.937"]),
         ("choose", "throughput_conll2003_minilm_gpu", ["0.802"]),
         ("scaling", "bulk_cuda", ["499,161", "563,364", "1,576,776", "1,155,462"]),

@@ -1,12 +1,13 @@
-"""Every code block of docs/ is run as it stands there, page by page, in a folder with what the pages take for granted.
+"""Every code block of docs/ and of the README is run as it stands there, page by page, in a folder with what the pages
+take for granted.
 
 Python runs as a script or, with `>>>`, as a doctest; the commands of `bash` blocks are typed; a block with a title is
 the file of that name; JSON is what the service is asked or answers. There is no mark that would except a block.
 
 What differs from a reader's machine: data, models and encoders of those names are tiny (`conftest.py`, `in_small.py`,
-which also shortens what measures for minutes), the environment that `make` would make is this one, pip finds everything
-installed or fails, a service takes a free port, the cluster is of this machine, and where there is no GPU `cuda` is
-`cpu`. Indented blocks are formulas.
+which also shortens what measures for minutes), the environment that `make` would make is this one, of `make test` it is
+looked at what it would do, since it is what runs here, pip finds everything installed or fails, a service takes a free
+port, the cluster is of this machine, and where there is no GPU `cuda` is `cpu`. Indented blocks are formulas.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.docs.reader import Reader
 
 CODE = {"python", "bash"}
 SHOWN = {"json", "xml", "text", "toml"}
-WITH_CODE = [path for path in PAGES if any(block.language in CODE for block in blocks_of(path))]
+WITH_CODE = [path for path in (ROOT / "README.md", *PAGES) if any(block.language in CODE for block in blocks_of(path))]
 HURRIED = [path for path in PAGES if any(is_shortened(one) for block in blocks_of(path) for one in block.commands)]
 COMMANDS = [command for block in BLOCKS for command in block.commands]
 
