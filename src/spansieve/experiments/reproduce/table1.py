@@ -177,7 +177,9 @@ def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
     room = max(max(shown) - min(shown), 0.5)
     axes.set_ylim(max(0.0, min(shown) - room), min(100.0, max(shown) + 0.5 * room))
     for place, mean, error in zip(places, means, errors):
-        axes.annotate(f"{mean:.2f}", (place, mean + error), (0, 4), textcoords="offset points", ha="center")
+        # In the bar: above it there may be the paper's mark.
+        place_of_text = (place, mean - error)
+        axes.annotate(f"{mean:.2f}", place_of_text, (0, -14), textcoords="offset points", ha="center", color="white")
     axes.set_xticks(list(places), [NAMES[row.head].replace(" + ", "\n+ ").replace(" w/o", "\nw/o") for row in rows])
     axes.set_ylabel("test F1, % (the axis does not begin at 0)")
     tidy(axes)
