@@ -11,6 +11,7 @@ from types import FrameType
 import torch
 import uvicorn
 
+from spansieve.prediction.cores import usable_cores
 from spansieve.prediction.predictor import Predictor
 from spansieve.serving.answering import Answerer
 from spansieve.serving.app import create_app, model_info
@@ -104,8 +105,7 @@ def listen(host: str, port: int) -> socket.socket:
 def default_threads() -> int:
     """Of the model: all processors but one, which the connections need. Threads that wait for a processor make all
     others wait."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(torch.get_num_threads(), processors - 1))
+    return max(1, min(torch.get_num_threads(), usable_cores() - 1))
 
 
 def serve(

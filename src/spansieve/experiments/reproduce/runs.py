@@ -32,6 +32,7 @@ from spansieve.experiments.reproduce.corpora import Corpus
 from spansieve.experiments.reproduce.plan import Plan
 from spansieve.models.disk import write_durably
 from spansieve.models.storage import load_model
+from spansieve.prediction.cores import usable_cores
 from spansieve.segments import NamedSegment
 from spansieve.training.folder import CHECKPOINTS, MODEL, RESULTS, about_run
 from spansieve.training.run import train
@@ -140,7 +141,7 @@ def _plain(config: Config) -> Any:
 
 def _train_side_by_side(plan: Plan, runs: Sequence[Run], on_end: Callable[[Outcome], None]) -> None:
     """Each process with its share of the cores: they would wait for each other otherwise."""
-    threads = max(1, (os.cpu_count() or 1) // plan.jobs)
+    threads = max(1, usable_cores() // plan.jobs)
     failed: dict[Run, BaseException] = {}
     with (
         _limited(threads),

@@ -5,7 +5,6 @@ Axes: B sentences, L tokens, D features.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -28,6 +27,7 @@ from spansieve.models.found import (
 )
 from spansieve.models.hearing import ArrayCells, HeardBatch, hear
 from spansieve.models.planning import Most, checked_documents, planned
+from spansieve.prediction.cores import usable_cores
 from spansieve.prediction.onnx.decoding import NESTED, Decoder, Setting, decoder_of
 from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
 from spansieve.prediction.onnx.graphs import Graph
@@ -48,7 +48,7 @@ def load(
     """A model that `spansieve export` left in a folder, on so many threads of the CPU, by default one for each core.
     Needs no network and no torch, and runs no code from the folder."""
     check_probability(probability)
-    folder, threads = Path(folder), threads or _usable_cores()
+    folder, threads = Path(folder), threads or usable_cores()
     manifest = read_manifest(folder)
     arrays = _decoder_arrays(folder / DECODER)
     decoder = decoder_of(Setting(manifest, arrays, threads, probability == "with-filter"))
@@ -163,7 +163,3 @@ def _decoder_arrays(path: Path) -> dict[str, np.ndarray]:
             return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise ExportError(f"{path} must hold plain arrays: {error}") from error
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
