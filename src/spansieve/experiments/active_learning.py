@@ -155,10 +155,11 @@ def _f1_at(tokens: int, curve: Sequence[Round]) -> float | None:
 def plot_curves(rounds: Sequence[Round], path: Path) -> None:
     """F1 against sentences and against tokens, which is what annotators read."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, StrMethodFormatter
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
-    for axis, amount in zip(figure.subplots(1, 2, sharey=True), ("sentences", "tokens")):
+    ticks = {"sentences": FixedLocator(sorted({one.sentences for one in rounds})), "tokens": LogLocator(subs=(1, 2, 5))}
+    for axis, (amount, locator) in zip(figure.subplots(1, 2, sharey=True), ticks.items()):
         for number, order in enumerate(dict.fromkeys(one.order for one in rounds)):
             for seed in sorted({one.seed for one in rounds}):
                 those = [one for one in rounds if (one.order, one.seed) == (order, seed)]
@@ -172,7 +173,7 @@ def plot_curves(rounds: Sequence[Round], path: Path) -> None:
                     label=order if seed == rounds[0].seed else None,
                 )
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
+        axis.xaxis.set_major_locator(locator)
         axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_xlabel(f"labelled {amount}")
