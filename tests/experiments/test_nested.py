@@ -6,6 +6,7 @@ import pytest
 
 from spansieve.data.example import Example
 from spansieve.experiments import nested, nested_speed
+from spansieve.experiments.fitting import Splits
 from tests.training.runs import SMALL
 
 
@@ -13,8 +14,8 @@ def club(place: str, verb: str) -> Example:
     return Example.of(f"FC {place} {verb}", [(0, 2, "ORG"), (1, 2, "LOC")])
 
 
-SPLITS = nested.Splits(
-    *([club(place, verb) for place in ("Bern", "Ulm", "Graz")] for verb in ("won .", "lost .", "played ."))
+SPLITS = Splits(
+    *(tuple(club(place, verb) for place in ("Bern", "Ulm", "Graz")) for verb in ("won .", "lost .", "played ."))
 )
 
 

@@ -24,8 +24,9 @@ def nested(
 ) -> None:
     """Nested models beside flat ones on one corpus: F1 of all, outer and inner entities."""
     from spansieve.cli.reading import read_with_notes
+    from spansieve.experiments.fitting import Splits
     from spansieve.experiments.measuring import markdown_table, provenance
-    from spansieve.experiments.nested import HEADS, Splits, flat_ceiling, nested_row, run_nested
+    from spansieve.experiments.nested import HEADS, flat_ceiling, nested_row, run_nested
 
     console = Console()
     unknown = set(head or ()) - set(HEADS)
@@ -33,11 +34,11 @@ def nested(
         raise ValueError(f"head must be one of {', '.join(HEADS)}, got {unknown.pop()!r}")
     chosen = [name for name in HEADS if not head or name in head]
     read = [read_with_notes(path, None, console) for path in (train, dev, test)]
-    splits = Splits(read[0][:sentences], *read[1:])
+    splits = Splits(*map(tuple, (read[0][:sentences], *read[1:])))
     wanted = dict(map(parsed_setting, settings or []))
     runs = run_nested(splits, folder, chosen, wanted, device == "cpu", lambda run: console.print(nested_row(run)))
     flags = f" --sentences {sentences}" if sentences else ""
-    flags += "".join(f" --set {setting}" for setting in settings or [])
+    flags += "".join(f" --head {name}" for name in head or ()) + "".join(f" --set {one}" for one in settings or ())
     command = f"spansieve benchmark nested TRAIN DEV TEST --folder RUNS --device {device}{flags}"
     lines = [
         f"# Nested entities: {test.parent.name}",

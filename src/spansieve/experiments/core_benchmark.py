@@ -50,8 +50,6 @@ TARGETS = (
     Target(LOG_PARTITION, FILTERED, SEMI_MARKOV, {5: 3, 19: 5}),
     Target(LOG_PARTITION, LINEAR_CHAIN, "pytorch-crf", {5: 10, 19: 10}),
 )
-
-
 # Microseconds for the loss with its gradient on an H200: batch 32, L = 128, K = 12, Y = 19.
 GPU_LIMITS = {FILTERED: 1_000, SEMI_MARKOV: 1_500, LINEAR_CHAIN: 1_000}
 
@@ -76,12 +74,7 @@ def ours_on(work: Work, tasks: Sequence[str]) -> list[Contender]:
     made = []
     for name, make, inputs, gold in (
         (FILTERED, filtered, (dense, transition), gold_for(work.gold)),
-        (
-            SEMI_MARKOV,
-            semi_markov,
-            (dense, transition),
-            Gold.from_segments(work.gold_cover, dense.shape, None, work.device),
-        ),
+        (SEMI_MARKOV, semi_markov, (dense, transition), gold_for(work.gold_cover)),
         (LINEAR_CHAIN, linear_chain, (tags, tag_transition), Gold.from_tags(work.gold_tags, tags.shape, work.device)),
     ):
         runs = {MODE: _mode(make, inputs), LOG_PARTITION: _sums(make, inputs), LOSS: _loss(make, inputs, gold)}
@@ -237,21 +230,12 @@ def write_results(
 
 def plot(rows: Sequence[dict], path: Path) -> None:
     """Times on a logarithmic axis, a panel for each task."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
     tasks = sorted({row["task"] for row in rows})
-    figure, axes = plt.subplots(
-        1,
-        len(tasks),
-        figsize=(5.5 * len(tasks), 1.0 + 0.28 * len(rows) / len(tasks)),
-        squeeze=False,
-        constrained_layout=True,
-    )
-    for axis, task in zip(axes[0], tasks):
+    figure = Figure(figsize=(5.5 * len(tasks), 1.0 + 0.28 * len(rows) / len(tasks)), layout="constrained")
+    for axis, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks):
         here = sorted((r for r in rows if r["task"] == task), key=lambda r: (-r["Y"], -r["microseconds"]))
         names = [f"{row['model']}, Y = {row['Y']}" for row in here]
         colours = ["#c2410c" if row["model"].startswith(FILTERED) else "#94a3b8" for row in here]
@@ -262,7 +246,6 @@ def plot(rows: Sequence[dict], path: Path) -> None:
         axis.margins(x=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def _readable(microseconds: float) -> str:

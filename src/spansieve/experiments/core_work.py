@@ -40,12 +40,16 @@ class Work:
         return torch.full((self.num_sentences,), self.num_tokens, device=self.device)
 
     @cached_property
+    def is_span(self) -> Tensor:
+        """(L, K)."""
+        start = torch.arange(self.num_tokens, device=self.device)[:, None]
+        return start + torch.arange(1, self.max_width + 1, device=self.device) <= self.num_tokens
+
+    @cached_property
     def local_scores(self) -> Tensor:
         """Normal scores, with null shifted so that it is the best label of all but the wanted share of the spans."""
         scores = self._normal(self.num_sentences, self.num_tokens, self.max_width, self.num_labels)
-        start = torch.arange(self.num_tokens, device=self.device)[:, None]
-        is_span = start + torch.arange(1, self.max_width + 1, device=self.device) <= self.num_tokens  # (L, K)
-        lead = (scores[..., 1:].amax(-1) - scores[..., 0])[:, is_span]
+        lead = (scores[..., 1:].amax(-1) - scores[..., 0])[:, self.is_span]
         scores[..., 0] += lead.flatten().quantile(1 - self.kept)
         return scores
 

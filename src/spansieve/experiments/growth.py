@@ -5,19 +5,19 @@ The paper's bound there is cubic. Each length runs in a process of its own, so t
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from spansieve.crf import FilteredSemiMarkov
+from spansieve.experiments.own_process import peak_memory
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 MAX_WIDTH = 12
@@ -51,12 +51,12 @@ def one_length(length: int) -> dict:
     work = _everything_kept(16)
     _best_path(*work), _log_partition(*work)  # compiles, or loads what was compiled
     work = _everything_kept(length)
-    before = _peak_memory(reset=True)
+    before = peak_memory(reset=True)
     best, sums = [], []
     for _ in range(ROUNDS):
         best.append(_seconds(lambda: _best_path(*work)))
         sums.append(_seconds(lambda: _log_partition(*work)))
-    megabytes = (_peak_memory() - before) / 1e6
+    megabytes = (peak_memory() - before) / 1e6
     return {
         "L": length,
         "mode, s": min(best),
@@ -82,28 +82,17 @@ def _log_partition(local_scores, global_scores, transition, lengths):
     return torch.autograd.grad(distribution.log_partition.sum(), global_scores)
 
 
-def _seconds(run) -> float:
+def _seconds(run: Callable[[], object]) -> float:
     begin = time.perf_counter()
     run()
     return time.perf_counter() - begin
 
 
-def _peak_memory(reset: bool = False) -> int:
-    """Bytes that this process has held at most since the last reset (Linux)."""
-    if reset:
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed and kept for later would hide the first megabytes
-        Path("/proc/self/clear_refs").write_text("5")
-    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
-
-
 def plot_growth(rows: Sequence[dict], path: Path) -> None:
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4.2), constrained_layout=True)
+    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    axis = figure.subplots()
     lengths = [row["L"] for row in rows]
     exponents = slopes(rows)
     for name, colour in (("mode, s", "#c2410c"), ("log Z and gradient, s", "#1d4ed8")):
@@ -116,7 +105,6 @@ def plot_growth(rows: Sequence[dict], path: Path) -> None:
     axis.legend(frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from spansieve.data.example import Example
 from spansieve.data.flattening import flat_examples
 from spansieve.evaluation.levels import LEVELS, evaluate_levels
 from spansieve.evaluation.scores import Scores
+from spansieve.experiments.fitting import Splits, percent
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
 from spansieve.training.run import train
@@ -23,13 +24,6 @@ HEADS: dict[Head, str] = {
     "filter-only": "flat: local classifier alone",
 }
 MAX_WIDTH = 12
-
-
-@dataclass(frozen=True)
-class Splits:
-    train: Sequence[Example]
-    dev: Sequence[Example]
-    test: Sequence[Example]
 
 
 @dataclass(frozen=True)
@@ -79,14 +73,10 @@ def nested_row(run: NestedRun) -> dict[str, object]:
     figures: dict[str, object] = {"model": HEADS[run.head]}
     for level in LEVELS:
         scores = run.levels[level]
-        figures |= {f"{level} P": _percent(scores.precision), f"{level} R": _percent(scores.recall)}
-        figures[f"{level} F1"] = _percent(scores.f1)
-    figures |= {"dev F1": _percent(run.dev_f1), "best epoch": run.best_epoch}
+        figures |= {f"{level} P": percent(scores.precision), f"{level} R": percent(scores.recall)}
+        figures[f"{level} F1"] = percent(scores.f1)
+    figures |= {"dev F1": percent(run.dev_f1), "best epoch": run.best_epoch}
     return figures | {"minutes": round(run.seconds / 60, 1), "lost": run.lost}
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.2f}"
 
 
 def flat_ceiling(examples: Sequence[Example]) -> float:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -15,7 +13,8 @@ import torch
 from torch import Tensor
 
 from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, NestedSegments, best_disjoint
-from spansieve.experiments.measuring import Contender, timed_side_by_side
+from spansieve.experiments.measuring import Contender, one_thread, timed_side_by_side
+from spansieve.experiments.own_process import least_times, processor_seconds
 
 LENGTHS = (32, 64, 128, 256, 512, 1024, 2048)
 MAX_WIDTH = 12
@@ -43,34 +42,20 @@ def run_side_by_side(seconds: float, device: str = "cpu") -> list[dict[str, obje
 
     On the CPU processor time, the least of many turns; on a GPU the median of the time that passes.
     """
-    torch.set_num_threads(1)
     rows = []
     for length, share in SIZES:
         candidates = _to(candidates_of(length, share), device)
         contenders = _contenders(candidates)
-        if device == "cpu":
-            times = _least_times(contenders, seconds)
-        else:
-            times = [timing.seconds for timing in timed_side_by_side(contenders, seconds, device)]
+        with one_thread():
+            if device == "cpu":
+                times = least_times(contenders, seconds)
+            else:
+                times = [timing.seconds for timing in timed_side_by_side(contenders, seconds, device)]
         for contender, took in zip(contenders, times):
             row = {"L": length, "kept": f"{share:.0%}", "candidates": len(candidates) // NUM_SENTENCES}
             row |= {"task": contender.task, "model": contender.name}
             rows.append(row | {"µs per sentence": round(1e6 * took / NUM_SENTENCES, 1)})
     return rows
-
-
-def _least_times(contenders: Sequence[Contender], seconds: float) -> list[float]:
-    """The least processor time of one call of each, which have so many seconds each, in turns."""
-    least = [math.inf] * len(contenders)
-    for contender in contenders:
-        contender.run()  # compiles, or loads what was compiled
-    spent = 0.0
-    while spent < seconds * len(contenders):
-        for k, contender in enumerate(contenders):
-            took = _seconds(contender.run)
-            least[k] = min(least[k], took)
-            spent += took
-    return least
 
 
 def _to(candidates: Candidates, device: str) -> Candidates:
@@ -126,16 +111,9 @@ def one_length(length: int) -> dict[str, float]:
     row: dict[str, float] = {"L": length}
     for contender in _contenders(candidates_of(length, 1.0)):
         if contender.name.startswith("nested"):
-            seconds = min(_seconds(contender.run) for _ in range(ROUNDS))
+            seconds = min(processor_seconds(contender.run) for _ in range(ROUNDS))
             row[f"{contender.task}, {contender.name}, ms"] = round(1e3 * seconds, 2)
     return row
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    """Of the processor, so that what else runs on the machine counts less."""
-    begin = time.process_time()
-    run()
-    return time.process_time() - begin
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from spansieve.experiments.own_process import peak_memory
+
 WARM_UP = 200  # sentences that are not counted
 
 
@@ -24,7 +26,7 @@ def main(runtime: str, folder: str, sentences: str, threads: str) -> None:
     begin = time.perf_counter()
     found = predictor.predict_tokens(everything, probabilities=True)
     seconds = time.perf_counter() - begin
-    _say({"seconds": seconds, "bytes": _peak_memory(), "found": found, "has_torch": "torch" in sys.modules})
+    _say({"seconds": seconds, "bytes": peak_memory(), "found": found, "has_torch": "torch" in sys.modules})
 
 
 def _loaded(runtime: str, folder: str, threads: int) -> Any:
@@ -38,12 +40,6 @@ def _loaded(runtime: str, folder: str, threads: int) -> Any:
 
     torch.set_num_threads(threads)
     return load(folder)
-
-
-def _peak_memory() -> int:
-    """In bytes. Not what `resource` says: that begins with the memory of the process that started this one."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def _say(what: dict[str, Any]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spansieve.experiments.measuring import Contender
+if TYPE_CHECKING:  # a process that is to run without torch imports this
+    from spansieve.experiments.measuring import Contender
 
 TURN = 3  # calls: the first of a turn finds what the contender before it left in the caches
 LEAST_TURNS = 3
@@ -23,21 +25,24 @@ def least_times(contenders: Sequence[Contender], seconds_each: float) -> list[fl
     spent, turns = 0.0, 0
     while spent < seconds_each * len(contenders) or turns < LEAST_TURNS:
         for k, contender in enumerate(contenders):
-            times = [_seconds(contender) for _ in range(TURN)]
+            times = [processor_seconds(contender.run) for _ in range(TURN)]
             least[k] = min(least[k], *times)
             spent += sum(times)
         turns += 1
     return least
 
 
-def _seconds(contender: Contender) -> float:
+def processor_seconds(run: Callable[[], object]) -> float:
     begin = time.process_time()
-    contender.run()
+    run()
     return time.process_time() - begin
 
 
 def peak_memory(reset: bool = False) -> int:
-    """Bytes that this process has held at most since the last reset."""
+    """Bytes that this process has held at most since the last reset.
+
+    Not what `resource` says: that begins with the memory of the process that started this one.
+    """
     if reset:
         ctypes.CDLL(None).malloc_trim(0)  # what was freed and kept for later would hide the first megabytes
         Path("/proc/self/clear_refs").write_text("5")

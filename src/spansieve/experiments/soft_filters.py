@@ -43,7 +43,7 @@ class SoftFilter:
     def local_scores(self) -> Tensor:
         """Those of the work, with null moved so that this many labels stand above it."""
         scores = self.work.local_scores.clone()
-        lead = (scores[..., 1:] - scores[..., :1])[:, is_span(self.work)].flatten().sort(descending=True).values
+        lead = (scores[..., 1:] - scores[..., :1])[:, self.work.is_span].flatten().sort(descending=True).values
         above = round(self.above_null * len(lead) / (self.work.num_labels - 1))
         scores[..., 0] += lead[above] if above < len(lead) else lead[-1] - 1.0
         return scores
@@ -72,12 +72,6 @@ class SoftFilter:
         return self.on(self.local_scores, self.work.global_scores, self.work.transition)
 
 
-def is_span(work: Work) -> Tensor:
-    """(L, K)."""
-    start = torch.arange(work.num_tokens)[:, None]
-    return start + torch.arange(1, work.max_width + 1) <= work.num_tokens
-
-
 # ---- The two forms ---------------------------------------------------------------------------------------------------
 
 
@@ -92,7 +86,7 @@ def run_forms(
     rows = []
     with one_thread():
         for work in works:
-            num_spans, most = int(is_span(work).sum()), work.num_labels - 1
+            num_spans, most = int(work.is_span.sum()), work.num_labels - 1
             filters = [(candidates, SoftFilter(work, candidates)) for candidates in (*per_span, most)]
             filters += [(per, SoftFilter(work, most, round(per * num_spans))) for per in budgets]
             forms = [forms_of(kept) for _, kept in filters]

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from spansieve.data.example import Example
+from spansieve.experiments.measuring import one_thread
 from spansieve.prediction.predictor import Predictor, load
 
 
@@ -21,9 +20,7 @@ def run_tagging_speed(
     model: Path, examples: Sequence[Example], spacy_model: Path | None, rounds: int = 5
 ) -> list[dict[str, object]]:
     """One row per tagger and kind of input, with the ratio to spaCy where there is one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         contenders = _ours(load(model), examples)
         if spacy_model is not None:
             contenders |= _spacy(spacy_model, examples)
@@ -36,8 +33,6 @@ def run_tagging_speed(
                 begin = time.perf_counter()
                 run()
                 rates[key].append(num_words / (time.perf_counter() - begin))
-    finally:
-        torch.set_num_threads(threads)
     return [_row(key, rates) for key in contenders]
 
 
