@@ -30,9 +30,9 @@ def test_everyone_takes_part(tmp_path):
     rows = run_prediction_speed(str(tiny_encoder(tmp_path / "encoder")), runs.DEV, rounds=1)
     names = [row["what"] for row in rows]
     assert {BARE, PREPARED, TOKENS, TEXT, f"{PIPELINE} 1"} <= set(names)
-    assert names[-1] == "of which decoding with probabilities"
+    parts = ("the encoder", "scores of spans", "decoding with probabilities")
+    assert names[-3:] == [f"of which {part}" for part in parts]
     assert rows[0]["time"] == rows[0]["CPU time"] == "1.000"
-    assert all(float(row["seconds"]) >= 0 for row in rows)
 
 
 def test_what_is_timed_is_what_predict_does(tmp_path):
@@ -51,18 +51,7 @@ def test_what_is_timed_is_what_predict_does(tmp_path):
 def test_the_command_writes_a_table(tmp_path):
     save_model(Tagger.for_data(runs.config().model, runs.TRAIN), tmp_path / "model")
     write_examples(runs.DEV, tmp_path / "dev.conll")
-    options = [
-        "--sentences",
-        "5",
-        "--rounds",
-        "1",
-        "--threads",
-        "1",
-        "--out",
-        str(tmp_path),
-        "--note",
-        "Busy.",
-    ]
+    options = ["--sentences", "5", "--rounds", "1", "--threads", "1", "--out", str(tmp_path), "--note", "Busy."]
     arguments = ["benchmark", "prediction", str(tmp_path / "model"), str(tmp_path / "dev.conll"), *options]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output

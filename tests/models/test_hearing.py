@@ -53,10 +53,6 @@ def words_of(sentence, start, width):
     return [word.casefold() for word in sentence[start : start + width]]
 
 
-def contains(longer, shorter):
-    return any(longer[k : k + len(shorter)] == shorter for k in range(len(longer) - len(shorter) + 1))
-
-
 def by_definition(sentences, documents, scores, candidates, weight, max_width):
     """`scores[i][start, width - 1, label]`, and candidates as (i, start, width, label), or None."""
     heard = [one.copy() for one in scores]

@@ -165,7 +165,7 @@ class _Stages:
         self.words = [
             [[t.text for t in s] for text in part for s in sequences_of_text(text)] for part, _ in self.chunks
         ]
-        self.tokens: list[Tensor] = []
+        self.vectors: list[Tensor] = []
         self.deciding: list[Deciding] = []
         self.decided: list[Decided] = []
 
@@ -182,12 +182,12 @@ class _Stages:
 
     def encode(self) -> tuple[float, float]:
         """Seconds until all is started, and until all is done."""
-        return self._on_device(lambda: [self.pipeline.token_vectors(batch) for _, batch in self.batches], "tokens")
+        return self._on_device(lambda: [self.pipeline.token_vectors(batch) for _, batch in self.batches], "vectors")
 
     def score(self) -> tuple[float, float]:
         def run() -> list[Any]:
             decide, scores = self.pipeline.decide, self.pipeline.tagger.head.scores
-            return [decide(scores(x), b.lengths, p.lengths, True) for x, (p, b) in zip(self.tokens, self.batches)]
+            return [decide(scores(x), b.lengths, p.lengths, True) for x, (p, b) in zip(self.vectors, self.batches)]
 
         return self._on_device(run, "deciding")
 

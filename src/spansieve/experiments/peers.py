@@ -1,6 +1,6 @@
 """The peers of the core benchmark on its work. Each also says what it found, to be held against what we found.
 
-They are optional: `pip install spansieve[peers]`.
+They are optional: `pip install 'spansieve[peers]'`.
 """
 
 from __future__ import annotations

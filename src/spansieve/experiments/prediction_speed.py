@@ -1,7 +1,7 @@
 """How fast texts become entities on the CPU, beside the bare encoder and beside others on the same encoder.
 
 Everyone gets the same sentences and takes turns, a round after the other. Sentences are in the order of the file: who
-sorts them by length does so on his own time.
+sorts them by length does so on the clock.
 """
 
 from __future__ import annotations

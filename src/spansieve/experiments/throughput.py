@@ -42,8 +42,8 @@ class TokenHead(nn.Module):
 
             self.crf = CRF(num_tags, batch_first=True)
 
-    def forward(self, tokens: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
-        scores = self.output(tokens)
+    def forward(self, vectors: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
+        scores = self.output(vectors)
         if self.crf is None:
             total = nn.functional.cross_entropy(
                 scores.flatten(0, 1), tags.flatten(), ignore_index=IGNORED, reduction="sum"

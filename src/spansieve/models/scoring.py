@@ -27,7 +27,7 @@ from spansieve.models.tagger import Batch, Tagger
 
 
 class Scored(NamedTuple):
-    """A batch."""
+    """A batch with what the model thinks of it."""
 
     indices: Sequence[int]  # which of the sentences
     lengths: Tensor  # (B,)

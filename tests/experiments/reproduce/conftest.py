@@ -6,7 +6,7 @@ from spansieve.data.formats import write_examples
 from spansieve.experiments.reproduce.corpora import Corpus
 from spansieve.experiments.reproduce.plan import Plan
 from spansieve.training import run
-from tests.cli.terminal import Terminal
+from tests.cli.conftest import terminal as terminal
 from tests.single_thread import one_thread as one_thread
 from tests.training import runs
 
@@ -17,11 +17,6 @@ SETTINGS = [f"--set={name}={value}" for name, value in (runs.SMALL | {"training.
 @pytest.fixture(autouse=True)
 def no_curves(monkeypatch):
     monkeypatch.setattr(run, "draw_curves", lambda history, path: None)
-
-
-@pytest.fixture
-def terminal(monkeypatch, capsys):
-    return Terminal(monkeypatch, capsys)
 
 
 @pytest.fixture

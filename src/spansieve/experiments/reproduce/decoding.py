@@ -26,15 +26,15 @@ class Scored:
 
     tagger: Tagger
     batch: Batch
-    tokens: Tensor
-    scores: tuple[Tensor, ...]
+    vectors: Tensor  # (B, L, D)
+    scores: tuple[Tensor, ...]  # as the head has them
 
     @classmethod
     def of(cls, tagger: Tagger, sentences: Sequence[Sequence[str]]) -> Scored:
         batch = tagger.batch(sentences).to(tagger.device)
         with torch.inference_mode():
-            tokens = tagger.vectors(batch)
-            return cls(tagger, batch, tokens, tagger.head.scores(tokens))
+            vectors = tagger.vectors(batch)
+            return cls(tagger, batch, vectors, tagger.head.scores(vectors))
 
     def score(self) -> tuple[Tensor, ...]:
         with torch.inference_mode():
@@ -43,11 +43,11 @@ class Scored:
     def distribution(self) -> Distribution:
         """A new one, that nobody has asked anything."""
         with torch.inference_mode():
-            return self._head.distribution(self.tokens, self.batch.lengths)
+            return self._head.distribution(self.vectors, self.batch.lengths)
 
     def decode(self) -> list[list[Segment]]:
         with torch.inference_mode():
-            mode = self._head.distribution(self.tokens, self.batch.lengths).mode
+            mode = self._head.distribution(self.vectors, self.batch.lengths).mode
             return [list(self._head.entities(structure)) for structure in mode]
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,7 +166,7 @@ def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
     figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     axes = figure.subplots()
     means = [100 * row.f1.mean for row in rows]
-    errors = [0.0 if row.f1.deviation != row.f1.deviation else 100 * row.f1.deviation for row in rows]
+    errors = [0.0 if math.isnan(row.f1.deviation) else 100 * row.f1.deviation for row in rows]
     places = range(len(rows))
     axes.bar(places, means, yerr=errors, width=0.6, capsize=4, color=[COLOURS[row.head] for row in rows])
     shown = [*(m - e for m, e in zip(means, errors)), *(m + e for m, e in zip(means, errors))]
@@ -178,8 +179,8 @@ def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
     axes.set_ylim(max(0.0, min(shown) - room), min(100.0, max(shown) + 0.5 * room))
     for place, mean, error in zip(places, means, errors):
         # In the bar: above it there may be the paper's mark.
-        place_of_text = (place, mean - error)
-        axes.annotate(f"{mean:.2f}", place_of_text, (0, -14), textcoords="offset points", ha="center", color="white")
+        below_error = (place, mean - error)
+        axes.annotate(f"{mean:.2f}", below_error, (0, -14), textcoords="offset points", ha="center", color="white")
     axes.set_xticks(list(places), [NAMES[row.head].replace(" + ", "\n+ ").replace(" w/o", "\nw/o") for row in rows])
     axes.set_ylabel("test F1, % (the axis does not begin at 0)")
     tidy(axes)

@@ -36,10 +36,10 @@ def nested_best(
 
 
 def _on_host(candidates: Candidates, scores: Tensor, transition: Tensor):
-    """Two transfers: one of what is whole, one of what is not."""
+    """Two transfers: one of the integers, one of the scores."""
     c = candidates
-    whole = (c.offsets, c.start, c.end, c.label, c.lengths)
-    parts = torch.cat(whole).cpu().split([len(x) for x in whole])
+    integers = (c.offsets, c.start, c.end, c.label, c.lengths)
+    parts = torch.cat(integers).cpu().split([len(x) for x in integers])
     offsets, start, end, label, lengths = (part.numpy() for part in parts)
     values = torch.cat((scores.detach(), transition.detach().flatten())).cpu()
     flat, matrix = values.split([len(scores), transition.numel()])
