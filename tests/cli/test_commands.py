@@ -48,7 +48,8 @@ def test_benchmark_writes_table_plot_and_csv(tmp_path):
     models = {"filtered", "linear chain", "semi-Markov"}
     assert {row["model"] for row in rows} == models | {f"{model} kernel" for model in models}
     assert all(float(row["microseconds"]) > 0 for row in rows)
-    assert "Made by `spansieve benchmark core --device cpu`." in (tmp_path / "core_cpu.md").read_text()
+    page = (tmp_path / "core_cpu.md").read_text()
+    assert "Made by `spansieve benchmark core --device cpu --seconds 0.01 --no-peers`." in page
     assert (tmp_path / "core_cpu.png").stat().st_size > 1000
 
 

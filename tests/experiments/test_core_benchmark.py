@@ -90,6 +90,12 @@ def test_each_of_our_contenders_runs():
         assert contender.run() is not None
 
 
+def test_growth_is_drawn(tmp_path):
+    rows = [{"L": n, "mode, s": 1e-6 * n, "log Z and gradient, s": 3e-6 * n} for n in (64, 128)]
+    growth.plot_growth(rows, tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_slopes_are_exponents():
     rows = [{"L": n, "linear": 3.0 * n, "cubic": 0.5 * n**3} for n in (64, 128, 256)]
     assert growth.slopes(rows) == {"linear": 1.0, "cubic": 3.0}

@@ -25,7 +25,8 @@ def test_the_benchmark_writes_what_it_saw(tmp_path, monkeypatch):
     assert row["answers"].startswith("200: ")
     assert int(row["requests in all"].replace(",", "")) >= 60
     assert float(row["p50 ms"]) <= float(row["p99 ms"]) <= float(row["max ms"])
-    assert "Made by `spansieve benchmark service MODEL --threads 1`." in (tmp_path / "service_cpu.md").read_text()
+    typed = "MODEL --clients 3 --seconds 1.0 --requests 60 --threads 1"
+    assert f"Made by `spansieve benchmark service {typed}`." in (tmp_path / "service_cpu.md").read_text()
     assert (tmp_path / "service_cpu.png").stat().st_size > 1000
 
 

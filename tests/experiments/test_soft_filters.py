@@ -91,5 +91,6 @@ def test_the_command_writes_tables_a_csv_and_a_picture(tmp_path, monkeypatch):
     assert (tmp_path / "soft_filters_cpu.png").stat().st_size > 5_000
     page = (tmp_path / "soft_filters_cpu.md").read_text(encoding="utf-8")
     assert str(tmp_path) not in page
+    assert "Made by `spansieve benchmark soft-filters --seconds 0.001`." in page
     bounded = [line.split(" | ") for line in page.splitlines() if line.startswith("| 8 | 3 | 4 | 3 |")]
     assert [line[4:6] for line in bounded] == [["", "63"], ["4", "4"]]

@@ -1,4 +1,4 @@
-"""`spansieve benchmark`: speed, measured side by side."""
+"""`spansieve benchmark`: what things cost, and what they are worth, measured side by side."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from spansieve.cli.benchmark_partial import partial
 from spansieve.cli.benchmark_prediction import prediction
 from spansieve.cli.benchmark_service import service
 from spansieve.cli.benchmark_soft_filters import soft_filters
+from spansieve.cli.typed import typed_options
 
 app = typer.Typer()
 app.command()(active_learning)
@@ -47,7 +48,8 @@ def core(
 
     if device not in ("cpu", "cuda"):
         raise typer.BadParameter(f"device must be cpu or cuda, got {device!r}")
-    command = f"spansieve benchmark core --device {device}"
+    options = typed_options(core, seconds=seconds, peers=peers)
+    command = f"spansieve benchmark core --device {device}{options}"
     console = Console()
     if device == "cuda":
         rows = core_benchmark.run_on_gpu(seconds, with_peers=peers)
@@ -57,8 +59,7 @@ def core(
         rows = core_benchmark.run_on_cpu(seconds, with_peers=peers)
         targets = core_benchmark.target_rows(rows)
         title = "Core on one CPU thread: batch 32, L = 32, K = 12"
-    stem = "core_gpu" if device == "cuda" else "core_cpu"
-    page = core_benchmark.write_results(rows, targets, out, stem, title, command)
+    page = core_benchmark.write_results(rows, targets, out, title, command, device)
     _show(console, rows)
     if targets:
         _show(console, targets)
@@ -83,8 +84,9 @@ def throughput(
     examples = sample_corpus().train if data is None else read_examples(data)
     rows = run_throughput(encoder, examples, batch or [8, 32], device)
     name = Path(encoder).name
-    command = f"spansieve benchmark throughput {name} --device {device}"
-    _write(rows, out, f"throughput_{name}_{device}", f"Training steps on {name}", command)
+    options = ("" if data is None else f" --data {data.name}") + typed_options(throughput, batch=batch)
+    command = f"spansieve benchmark throughput {name} --device {device}{options}"
+    _write(rows, out, f"throughput_{name}_{device}", f"Training steps on {name}", command, device)
 
 
 @app.command()
@@ -100,17 +102,18 @@ def tagging(
 
     rows = run_tagging_speed(model, read_examples(data), spacy)
     command = f"spansieve benchmark tagging MODEL {data.name}{' --spacy PIPELINE' if spacy else ''}"
-    _write(rows, out, "tagging_cpu", f"Tagging {data.name} on one CPU thread", command)
+    _write(rows, out, "tagging_cpu", f"Tagging {data.name} on one CPU thread", command, "cpu")
 
 
-def _write(rows: list[dict[str, object]], out: Path, stem: str, title: str, command: str) -> None:
+def _write(rows: list[dict[str, object]], out: Path, stem: str, title: str, command: str, device: str) -> None:
     from spansieve.experiments.measuring import markdown_table, provenance, write_csv
 
     console = Console()
     _show(console, rows)
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / f"{stem}.csv", rows)
-    (out / f"{stem}.md").write_text("\n\n".join([f"# {title}", *provenance(command), markdown_table(rows)]))
+    lines = [f"# {title}", *provenance(command, device), markdown_table(rows)]
+    (out / f"{stem}.md").write_text("\n\n".join(lines), encoding="utf-8")
     console.print(f"written to {out / stem}.md")
 
 
@@ -126,11 +129,11 @@ def _growth(console: Console, out: Path, command: str) -> None:
     plot_growth(rows, out / "core_growth.png")
     lines = [
         "# Growth with every span kept",
-        *provenance(command),
+        *provenance(command, "cpu"),
         "Batch 32, K = 12, Y = 5, one thread; the best of seven runs, each length in a process of its own.",
     ]
     lines += [f"Log-log slopes: {exponents}.", "![growth](core_growth.png)", markdown_table(rows)]
-    (out / "core_growth.md").write_text("\n\n".join(lines))
+    (out / "core_growth.md").write_text("\n\n".join(lines), encoding="utf-8")
 
 
 def _show(console: Console, rows: list[dict]) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from spansieve.cli.typed import typed_options
 from spansieve.config import parsed_setting
 
 
@@ -66,9 +67,10 @@ def nested_speed(
 
     console = Console()
     rows = run_side_by_side(seconds, device)
+    options = typed_options(nested_speed, seconds=seconds)
     lines = [
         "# The cost of nesting",
-        *provenance(f"spansieve benchmark nested-speed --device {device}", device),
+        *provenance(f"spansieve benchmark nested-speed --device {device}{options}", device),
         "Batch 32, widths up to 12, 5 labels, float32, one thread; contenders take turns. "
         + ("Processor time, the least of all turns." if device == "cpu" else "Medians."),
         markdown_table(rows),

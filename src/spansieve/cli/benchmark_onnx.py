@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from spansieve.cli.typed import typed_options
+
 
 def onnx(
     models: Annotated[list[Path], typer.Argument(help="folders of models", metavar="MODEL...", show_default=False)],
@@ -23,7 +25,8 @@ def onnx(
 
     examples = read_examples(data)
     rows = [row for model in models for row in run_onnx_table(model, examples, rounds, threads)]
-    command = f"spansieve benchmark onnx {' '.join('MODEL' for _ in models)} {data.name} --threads {threads}"
+    options = f" --threads {threads}" + typed_options(onnx, rounds=rounds)
+    command = f"spansieve benchmark onnx {' '.join('MODEL' for _ in models)} {data.name}{options}"
     title = f"Torch and ONNX on the {len(examples):,} sentences of {data.name}, {threads} CPU threads"
     page = write_onnx_table(rows, out, title, command)
     console = Console()

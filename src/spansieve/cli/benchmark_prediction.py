@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from spansieve.cli.typed import typed_options
+
 
 def prediction(
     source: Annotated[
@@ -25,25 +27,24 @@ def prediction(
     out: Annotated[Path, typer.Option(help="folder for the table and the CSV")] = Path("results"),
 ) -> None:
     """Sentences per second from text to entities with probabilities, and where the time goes."""
-    import random
-
     import torch
 
     from spansieve.data.formats import read_examples
+    from spansieve.experiments.fitting import drawn
     from spansieve.experiments.measuring import markdown_table, provenance, write_csv
     from spansieve.experiments.prediction_speed import run_prediction_speed
 
     torch.set_num_threads(threads)
     examples = [example for example in read_examples(data) if len(example)]
     if sentences is not None and sentences < len(examples):
-        examples = random.Random(0).sample(examples, sentences)
+        examples = list(drawn(examples, sentences))
     rows = run_prediction_speed(source, examples, rounds, spanmarker_python)
     console, table = Console(), Table(*rows[0])
     for row in rows:
         table.add_row(*map(str, row.values()))
     console.print(table)
     size = "" if sentences is None else f" --sentences {len(examples)}"
-    turns = "" if rounds == 3 else f" --rounds {rounds}"
+    turns = typed_options(prediction, rounds=rounds)
     peer = "" if spanmarker_python is None else " --spanmarker-python PYTHON"
     command = f"spansieve benchmark prediction {Path(source).name} {data.name}{size}{turns} --threads {threads}{peer}"
     title = f"# Text to entities: {len(examples):,} sentences of {data.name}, {threads} CPU threads"
@@ -53,6 +54,6 @@ def prediction(
         f"Medians of {rounds} rounds in turns. *time* and *CPU time* are multiples of the bare encoder's; where other "
         "work ran on the machine, look at the second, on one thread."
     )
-    page = [title, *provenance(command), about, *([note] if note else []), markdown_table(rows)]
-    (out / "prediction_cpu.md").write_text("\n\n".join(page))
+    page = [title, *provenance(command, "cpu"), about, *([note] if note else []), markdown_table(rows)]
+    (out / "prediction_cpu.md").write_text("\n\n".join(page), encoding="utf-8")
     console.print(f"written to {out / 'prediction_cpu.md'}")

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from spansieve.cli.typed import typed_options
+
 
 def service(
     model: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
@@ -26,16 +28,16 @@ def service(
     row = load.row()
     for name, value in row.items():
         console.print(f"{name:>18}  {value}", highlight=False)
-    options = "" if threads is None else f" --threads {threads}"
+    options = typed_options(service, clients=clients, seconds=seconds, requests=requests, threads=threads)
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "service_cpu.csv", [row])
     plot_load(load, out / "service_cpu.png")
     lines = [
         f"# The service with {clients} clients at once",
-        *provenance(f"spansieve benchmark service MODEL{options}"),
+        *provenance(f"spansieve benchmark service MODEL{options}", "cpu"),
         "Requests of one text of one to four sentences, sent without pause; the clients share the machine.",
         markdown_table([{"": name, "seen": value} for name, value in row.items()]),
         "![waits and memory](service_cpu.png)",
     ]
-    (out / "service_cpu.md").write_text("\n\n".join(lines) + "\n")
+    (out / "service_cpu.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     console.print(f"written to {out / 'service_cpu'}.md")

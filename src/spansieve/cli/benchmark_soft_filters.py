@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from spansieve.cli.typed import typed_options
+
 
 def soft_filters(
     seconds: Annotated[float, typer.Option(help="time to spend on each contender")] = 0.05,
@@ -24,7 +26,7 @@ def soft_filters(
     plot_forms(rows, out / "soft_filters_cpu.png")
     lines = [
         "# Softer filters",
-        *provenance("spansieve benchmark soft-filters", "cpu"),
+        *provenance(f"spansieve benchmark soft-filters{typed_options(soft_filters, seconds=seconds)}", "cpu"),
         "Batch 32, L tokens, widths up to K, Y labels with null, float32, one thread, paths that may skip; a filter "
         "that may keep every label of a span. *Listed* and *every span* are the two forms of the same call, which take "
         f"turns with the library, which takes every span from {DENSE_FROM:g} candidates a span. Without a budget that "

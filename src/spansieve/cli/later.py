@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 LATER = {
-    "benchmark": "Measure speed, ours beside the peers'.",
+    "benchmark": "Measure speed, ours beside the peers', and what single ideas are worth.",
     "reproduce": "Make the paper's tables and figures again: a page, a CSV and a plot each.",
 }
 

@@ -215,16 +215,17 @@ def limit_rows(rows: Sequence[dict]) -> list[dict]:
 
 
 def write_results(
-    rows: Sequence[dict], targets: Sequence[dict], folder: Path, stem: str, title: str, command: str
+    rows: Sequence[dict], targets: Sequence[dict], folder: Path, title: str, command: str, device: str
 ) -> Path:
     """A CSV, a plot, and a Markdown page with both tables and how they were made."""
+    stem = "core_gpu" if device == "cuda" else "core_cpu"
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / f"{stem}.csv", rows)
     plot(rows, folder / f"{stem}.png")
     page = folder / f"{stem}.md"
-    parts = [f"# {title}", *provenance(command), f"![times]({stem}.png)"]
+    parts = [f"# {title}", *provenance(command, device), f"![times]({stem}.png)"]
     parts += [markdown_table(targets)] if targets else []
-    page.write_text("\n\n".join([*parts, markdown_table(rows)]))
+    page.write_text("\n\n".join([*parts, markdown_table(rows)]), encoding="utf-8")
     return page
 
 

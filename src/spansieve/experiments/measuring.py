@@ -74,15 +74,15 @@ def _timed(run: Callable[[], object], repeats: int, device: str) -> float:
     return time.perf_counter() - begin
 
 
-def provenance(command: str, device: str = "cuda") -> list[str]:
-    """The command, the versions and the machine, as lines for below a table. A GPU is named where it was used."""
+def provenance(command: str, device: str) -> list[str]:
+    """The command, the versions and the machine, as lines for a page: of `cuda` the GPU, otherwise the processor."""
     versions = []
     for package in PACKAGES:
         try:
             versions.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             continue
-    machine = torch.cuda.get_device_name() if device == "cuda" and torch.cuda.is_available() else _processor()
+    machine = torch.cuda.get_device_name() if device == "cuda" else _processor()
     return [f"Made by `{command}`.", f"{machine}; Python {platform.python_version()}; {', '.join(versions)}."]
 
 
@@ -96,7 +96,7 @@ def _processor() -> str:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

@@ -67,7 +67,8 @@ def write_onnx_table(rows: Sequence[dict[str, object]], out: Path, title: str, c
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "onnx_cpu.csv", rows)
     page = out / "onnx_cpu.md"
-    page.write_text("\n\n".join([f"# {title}", *provenance(command), ABOUT, markdown_table(rows)]), encoding="utf-8")
+    lines = [f"# {title}", *provenance(command, "cpu"), ABOUT, markdown_table(rows)]
+    page.write_text("\n\n".join(lines), encoding="utf-8")
     return page
 
 
