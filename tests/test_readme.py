@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_the_scores_are_those_of_the_results():
     ("stem", "figures"),
     [
         ("conll2003_cpu", ["84.84"]),
-        ("tagging_cpu", ["35,703"]),
+        ("tagging_cpu", ["47,839"]),
         ("bulk_cuda", ["499,161"]),
         (
             "throughput_minilm_cuda",
@@ -57,6 +58,24 @@ def test_the_scores_are_those_of_the_results():
 def test_other_figures_are_those_of_the_results(stem, figures):
     results = (ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8")
     assert [figure for figure in figures if figure not in results] == []
+
+
+def test_the_ratios_of_prediction_are_those_of_the_results():
+    with (ROOT / "results" / "prediction_cpu.csv").open(encoding="utf-8", newline="") as lines:
+        seconds = {row["what"]: float(row["seconds"]) for row in csv.DictReader(lines)}
+
+    def best(rival: str) -> float:
+        return min(value for what, value in seconds.items() if what.startswith(rival))
+
+    text, encoder = seconds["spansieve, from text"], seconds["encoder alone, same batches"]
+    told = " ".join(README.split())
+    for claim in (
+        f"{seconds['spansieve, from tokens'] / encoder:.2f} times the time of the bare encoder",
+        f"{best('transformers pipeline') / text:.1f} times the sentences per second of the transformers pipeline",
+        f"{seconds['transformers pipeline, from text, batch 1'] / text:.1f} times at its default",
+        f"{best('SpanMarker') / text:.0f} times SpanMarker's",
+    ):
+        assert claim in told
 
 
 def test_every_link_to_a_file_leads_somewhere():
