@@ -10,14 +10,19 @@ import pytest
 import torch
 
 from spansieve.crf import Candidates
+from spansieve.data.example import Example
 from spansieve.data.mentions import mentions_of
+from spansieve.evaluation.fates import predict_with_fates
+from spansieve.models import planning
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.hearing import ArrayCells, HeardBatch, hear
+from spansieve.models.planning import Most, planned
 from spansieve.models.predicting import predict_segments
 from spansieve.models.scoring import TensorCells
 from spansieve.models.tagger import HEADS, Tagger
 from spansieve.prediction.predictor import Predictor
+from spansieve.training.scoring import documents_of_process
 from tests.prediction.trained import trained
 
 WORDS = np.array(["ada", "Ada", "lovelace", "paris", "met", "."])
@@ -216,3 +221,30 @@ def test_a_text_is_a_document():
     )
     assert together != predictor.predict_tokens(sentences, True)
     assert predictor.analyse(texts[0])[1].entities == [e for e in both[0] if e.start > 12]
+
+
+def test_scores_are_told_by_documents():
+    """What is evaluated, and what decides on the best epoch, hears as prediction does."""
+    tagger = hearing("semicrf", 2.0)
+    examples = [Example(tuple(s), document=d) for s, d in zip(SENTENCES, DOCUMENTS) if s]
+    sentences = [example.tokens for example in examples]
+    expected = predict_segments(tagger, sentences, True, documents=[example.document for example in examples])
+    assert predict_with_fates(tagger, examples, True)[0] == expected
+    assert expected != predict_segments(tagger, sentences, True)
+    for processes in (1, 2, 5):
+        shares = [documents_of_process(examples, process, processes) for process in range(processes)]
+        assert sorted(example.tokens for share in shares for example in share) == sorted(sentences)
+        for document in ("a", "b"):
+            assert sum(any(example.document == document for example in share) for share in shares) == 1
+
+
+def test_many_sentences_are_planned_in_parts_of_whole_documents(monkeypatch):
+    monkeypatch.setattr(planning, "TOKENS_TOGETHER", 6)
+    documents = ["a", "b", "a", None, "c", "b"]
+    groups = [[0, 2, 3, 5], [1, 4]]  # 1 and 5 are of one document and of two groups
+    parts = list(planned([2] * 6, groups, documents, Most(4, 10)))
+    assert sorted(i for part in parts for batch in part for i in batch) == list(range(6))
+    assert all(len({i in groups[0] for i in batch}) == 1 for part in parts for batch in part)
+    for document in "abc":
+        assert sum(any(documents[i] == document for batch in part for i in batch) for part in parts) == 1
+    assert len(parts) > 1

@@ -26,9 +26,13 @@ def planned(
     if documents is None:
         yield from ([batch] for batch in _batches(groups, lengths, most))
         return
+    group_of = {i: number for number, group in enumerate(groups) for i in group}
     for part in documents_together(documents, lengths, TOKENS_TOGETHER):
-        among = set(part)
-        yield list(_batches([[i for i in group if i in among] for group in groups], lengths, most))
+        here: dict[int, list[int]] = {}
+        for i in part:
+            if i in group_of:
+                here.setdefault(group_of[i], []).append(i)
+        yield list(_batches(list(here.values()), lengths, most))
 
 
 def _batches(groups: Sequence[Sequence[int]], lengths: Sequence[int], most: Most) -> Iterator[list[int]]:

@@ -69,7 +69,8 @@ class Answerer:
     def _explained(
         self, read: Sequence[Read], alternatives: int, graph: bool
     ) -> list[tuple[Found, Explanation | None]]:
-        """What is found, and the explanation where it was asked for and the sentence is not too long for it."""
+        """What is found, and the explanation where it was asked for and the sentence is not too long for it. Sentences
+        that are explained hear of each other, and so do those that are not."""
         is_wanted = [bool(alternatives or graph) and len(one.tokens) <= LONGEST for one in read]
         shared, others = ([one for one, wanted in zip(read, is_wanted) if wanted is side] for side in (True, False))
         found = iter(self._predicted(others))

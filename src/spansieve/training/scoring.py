@@ -26,7 +26,7 @@ class DevScore:
 
 
 def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerator) -> DevScore:
-    own = _share(examples, accelerator.process_index, accelerator.num_processes)
+    own = documents_of_process(examples, accelerator.process_index, accelerator.num_processes)
     counts = [GraphCounts()]
     head = tagger.head
 
@@ -48,8 +48,8 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
     return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
 
 
-def _share(examples: Sequence[Example], process: int, processes: int) -> list[Example]:
-    """One process's, by whole documents."""
+def documents_of_process(examples: Sequence[Example], process: int, processes: int) -> list[Example]:
+    """Its share, by whole documents."""
     together = documents_together([example.document for example in examples], [1] * len(examples), 1)
     return [examples[i] for part in together[process::processes] for i in part]
 
