@@ -85,6 +85,8 @@ class ModelConfig:
     global_loss: GlobalLoss = "filtered"  # over the paths through what the filter keeps, or through all spans
     score_null: bool = False  # FSemiCRF scores what no segment takes, too: each such token as null
     mention_weight: float = 0.0  # of each other mention of the same words in a document, in prediction
+    frame_weight: float = 0.0  # of each other candidate between the same neighbours in a document, in prediction
+    lexicon_weight: float = 0.0  # of what the training data calls the same words, in prediction
     scheme: Literal["BIO", "BIOES"] = "BIOES"  # the tags of the CRF
     dropout: float = 0.2
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -92,7 +94,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
-        _check_least(self, 0, "margin", "budget", "mention_weight")
+        _check_least(self, 0, "margin", "budget", "mention_weight", "frame_weight", "lexicon_weight")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
         _check_least(self, 1, "hidden_size", "max_width", "labels_per_span")
         _check(self.filtering_weight > 0, f"filtering_weight must be above 0, got {self.filtering_weight}")

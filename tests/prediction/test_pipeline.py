@@ -65,9 +65,10 @@ def pipeline(predictor: Predictor, device: str = "cpu", **options) -> Pipeline:
     return Pipeline(copy.deepcopy(predictor.tagger).to(device), **options)
 
 
-def with_weight(predictor: Predictor, mention_weight: float) -> Predictor:
+def listening(predictor: Predictor, mention: float = 0.0, frame: float = 0.0, lexicon: float = 0.0) -> Predictor:
     tagger = copy.deepcopy(predictor.tagger)
-    tagger.config = replace(tagger.config, mention_weight=mention_weight)
+    tagger.config = replace(tagger.config, mention_weight=mention, frame_weight=frame, lexicon_weight=lexicon)
+    tagger.lexicon = tagger.lexicon_of(training.EXAMPLES)
     return Predictor(tagger)
 
 
@@ -93,17 +94,19 @@ def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
 
 
 @pytest.mark.parametrize(("head", "workers"), [*((head, 0) for head in HEADS), ("fsemicrf", 1)])
-def test_mentions_hear_of_each_other_as_they_do_in_a_predictor(head, workers, small_chunks):
-    predictor = with_weight(trained(head), 1.5)
+@pytest.mark.parametrize("weights", [(1.5, 0.0, 0.0), (0.0, 0.0, 2.0), (0.5, 0.5, 1.0)])
+def test_scores_are_told_as_they_are_in_a_predictor(head, workers, weights, small_chunks):
+    predictor = listening(trained(head), *weights)
     expected = predictor.predict_texts(TEXTS)
     with pipeline(predictor, batch_tokens=64, workers=workers) as made:
         check_equal([entities for _, entities in made.stream(TEXTS)], expected)
 
 
-def test_mentions_hear_of_each_other_where_candidates_are_packed(request):
-    predictor = with_weight(trained("semicrf-unit-null"), 1.5)
+@pytest.mark.parametrize("weights", [(1.5, 0.0, 0.0), (0.0, 0.0, 2.0), (0.5, 0.5, 1.0)])
+def test_scores_are_told_where_candidates_are_packed(request, weights):
+    predictor = listening(trained("semicrf-unit-null"), *weights)
     assert predictor.predict_texts(TEXTS) != trained("semicrf-unit-null").predict_texts(TEXTS)
-    predictor = with_weight(trained("fsemicrf"), 1.5)
+    predictor = listening(trained("fsemicrf"), *weights)
     expected = predictor.predict_texts(TEXTS)
     with pipeline(predictor, request.getfixturevalue("packed"), batch_tokens=64) as made:
         check_equal([entities for _, entities in made.stream(TEXTS)], expected)

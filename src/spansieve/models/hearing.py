@@ -1,9 +1,10 @@
-"""Segments that hear of each other: where a document says the same words again, what the model thinks of them there
-counts here, too. No torch here.
+"""Scores that are told more than the sentence says: what the training data calls the words, and what the model thinks
+of them, or of what stands in their place, elsewhere in the document. No torch here.
 
-With weight w, the score of a segment is the mean of its own and of those of all other spans of the document that have
-its words, the others counting w each. A candidate then hears as much of the longer candidates elsewhere that its words
-are a part of: of "Ada Lovelace" where it stands as "Lovelace".
+First, a segment whose words are in the lexicon is told what they say for its label. Then, with weight w, its score is
+the mean of its own and of those of all other spans of the document that have its words, the others counting w each. A
+candidate hears as much of the longer candidates elsewhere that its words are a part of: of "Ada Lovelace" where it
+stands as "Lovelace". Last, it hears in the same way of the candidates between the same neighbours, the rows of a table.
 
 Axes: B sentences, L tokens, K widths, Y labels, M mentions, N candidates.
 """
@@ -16,7 +17,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from spansieve.crf.structures import FlatSegments
+from spansieve.data.frames import Frames
+from spansieve.data.lexicon import Remembered
 from spansieve.data.mentions import Mentions
+from spansieve.models.listening import Listening, News
 
 
 class Cells(Protocol):
@@ -52,15 +56,30 @@ class HeardBatch(NamedTuple):
     candidates: FlatSegments | None  # of a model that filters and whose segments do not nest
 
 
-def hear(batches: Sequence[HeardBatch], mentions: Mentions, weight: float) -> None:
-    """Changes the scores of batches that have whole documents in them."""
-    if not len(mentions):
+def hear(batches: Sequence[HeardBatch], news: News, listening: Listening) -> None:
+    """Changes the scores of batches; where there is news of documents, they have whole documents in them."""
+    if not batches:
         return
     places = _Places(batches)
-    if any(batch.candidates is None for batch in batches):
+    if news.remembered is not None:
+        _recall(places, news.remembered, listening.lexicon_weight)
+    kept = None if any(batch.candidates is None for batch in batches) else _joined(batches)
+    if news.mentions is not None and len(news.mentions):
+        _hear_mentions(places, kept, news.mentions, listening.mention_weight)
+    if news.frames is not None and kept is not None:
+        _hear_same_frame(places, kept, news.frames, listening.frame_weight)
+
+
+def _recall(places: _Places, found: Remembered, weight: float) -> None:
+    found = Remembered(*(column[found.width <= places.max_width] for column in found))
+    rows = places.of(found.sentence, found.start, found.width, 0)[:, None] + np.arange(places.num_labels)
+    places.put(rows, places.take(rows) + weight * found.evidence)
+
+
+def _hear_mentions(places: _Places, kept: _Kept | None, mentions: Mentions, weight: float) -> None:
+    if kept is None:
         _hear_same_words(places, mentions, weight)
         return
-    kept = _joined(batches)
     mention = mentions.find(kept.sentence, kept.start, kept.end - kept.start)  # which one each candidate is, or -1
     # Words that are nowhere a candidate need not hear of each other: nobody will ask for their scores.
     in_group = np.bincount(mentions.group[mention[mention >= 0]], minlength=len(mentions.first))
@@ -103,6 +122,21 @@ def _hear_longer_candidates(
     places.put(cells[hearing], (scores[hearing] + weight * total / count) / (1 + weight))
 
 
+def _hear_same_frame(places: _Places, kept: _Kept, frames: Frames, weight: float) -> None:
+    """A span with several labels is one that speaks, and of all of them."""
+    spans = np.unique(np.stack((kept.sentence, kept.start, kept.end)), axis=1)
+    frame = frames.of(*spans)
+    _, group, number = np.unique(frame, return_inverse=True, return_counts=True)
+    is_hearing = (frame >= 0) & (number[group] > 1)
+    group = group[is_hearing]
+    sentence, start, end = spans[:, is_hearing]
+    rows = places.of(sentence, start, end - start, 0)[:, None] + np.arange(places.num_labels)
+    scores = places.take(rows)
+    total = np.zeros((len(number), places.num_labels), np.float64)
+    np.add.at(total, group, scores)
+    places.put(rows, (scores + weight * (total[group] - scores)) / (1 + weight * (number[group] - 1))[:, None])
+
+
 def _parts(kept: _Kept, mentions: Mentions) -> tuple[np.ndarray, np.ndarray]:
     """Mentions that are a part of a candidate, and the candidates that they are a part of."""
     width = kept.end - kept.start
@@ -143,7 +177,7 @@ class _Places:
         sizes = shapes.prod(axis=1)
         self._base = sizes.cumsum() - sizes
         self.num_labels = int(shapes[0, 3])
-        self._max_width = int(shapes[0, 2])
+        self.max_width = int(shapes[0, 2])
         row = np.concatenate([np.arange(number) for number in shapes[:, 0]])
         batch = np.repeat(np.arange(len(shapes)), shapes[:, 0])
         indices = np.concatenate([np.asarray(one.indices) for one in batches])
@@ -151,7 +185,7 @@ class _Places:
         self._first[indices] = self._base[batch] + row * shapes[batch, 1:].prod(axis=1)
 
     def of(self, sentence: np.ndarray, start: np.ndarray, width: np.ndarray, label: np.ndarray | int) -> np.ndarray:
-        return self._first[sentence] + (start * self._max_width + width - 1) * self.num_labels + label
+        return self._first[sentence] + (start * self.max_width + width - 1) * self.num_labels + label
 
     def take(self, places: np.ndarray) -> np.ndarray:
         values = np.empty(places.shape, np.float32)

@@ -41,8 +41,8 @@ def _batches(groups: Sequence[Sequence[int]], lengths: Sequence[int], most: Most
             yield [group[k] for k in batch]
 
 
-def checked_documents(documents: Documents | None, num_sentences: int, mention_weight: float) -> Documents | None:
+def checked_documents(documents: Documents | None, num_sentences: int, is_listening: bool) -> Documents | None:
     """None where they make no difference."""
     if documents is not None and len(documents) != num_sentences:
         raise ValueError(f"documents must be one per sentence, {num_sentences}, got {len(documents)}")
-    return documents if mention_weight and documents is not None and any(x is not None for x in documents) else None
+    return documents if is_listening and documents is not None and any(x is not None for x in documents) else None

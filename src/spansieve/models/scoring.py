@@ -1,5 +1,5 @@
-"""Sentences batch by batch with their scores, in which the mentions of a document have heard of each other where the
-model is made for that.
+"""Sentences batch by batch with their scores, told of the lexicon and of the rest of their document where the model is
+made for that.
 
 Axes: B sentences, L tokens, K widths, Y labels, D features.
 """
@@ -17,11 +17,10 @@ from torch import Tensor
 from spansieve.crf import Candidates
 from spansieve.crf.structures import FlatSegments
 from spansieve.data.batching import prepared_ahead
-from spansieve.data.mentions import Mentions, mentions_of
-from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Documents
 from spansieve.models.hearing import ArrayCells, Cells, HeardBatch, hear
+from spansieve.models.listening import News
 from spansieve.models.planning import Most, checked_documents, planned
 from spansieve.models.tagger import Batch, Tagger
 
@@ -44,7 +43,8 @@ def scored_batches(
     most: Most,
 ) -> Iterator[Scored]:
     """Each sentence of the groups once, in a batch with others of its group that are alike in their `sizes`."""
-    documents = checked_documents(documents, len(sentences), tagger.config.mention_weight)
+    listening = tagger.listening
+    documents = checked_documents(documents, len(sentences), listening.to_documents)
     parts = list(planned(sizes, groups, documents, most))
     batches = list(chain.from_iterable(parts))
 
@@ -53,12 +53,12 @@ def scored_batches(
 
     made = map(make, batches) if tagger.device.type == "cpu" else prepared_ahead(batches, make)
     scored = (score(tagger, indices, batch.to(tagger.device)) for indices, batch in zip(batches, made))
-    if documents is None:
+    if documents is None and not listening.to_lexicon:
         yield from scored
         return
     for part in parts:
-        mentions = mentions_of(sentences, documents, mention_width(tagger), chain.from_iterable(part))
-        yield from heard(tagger, [next(scored) for _ in part], mentions)
+        news = listening.news(sentences, documents, chain.from_iterable(part))
+        yield from heard(tagger, [next(scored) for _ in part], news)
 
 
 def score(tagger: Tagger, indices: Sequence[int], batch: Batch) -> Scored:
@@ -66,18 +66,14 @@ def score(tagger: Tagger, indices: Sequence[int], batch: Batch) -> Scored:
     return Scored(indices, batch.lengths, vectors, tagger.head.scores(vectors))
 
 
-def mention_width(tagger: Tagger) -> int:
-    """How wide the spans are that hear of each other; 0 where none do."""
-    if not tagger.config.mention_weight:
-        return 0
-    return 1 if isinstance(tagger.head, CRF) else tagger.head.max_width
-
-
-def heard(tagger: Tagger, batches: Sequence[Scored], mentions: Mentions) -> list[Scored]:
-    """With other scores. All sentences of a document are in the batches."""
+def heard(tagger: Tagger, batches: Sequence[Scored], news: News) -> list[Scored]:
+    """With other scores. Where there is news of documents, all sentences of each are in the batches."""
     batches = [batch._replace(scores=(*batch.scores[:-1], batch.scores[-1].contiguous())) for batch in batches]
-    ready = [HeardBatch(b.indices, cells_of(b.scores[-1]), _candidates(tagger, b)) for b in batches]
-    hear(ready, mentions, tagger.config.mention_weight)
+    ready = [
+        HeardBatch(b.indices, cells_of(b.scores[-1]), _candidates(tagger, b) if news.is_of_documents else None)
+        for b in batches
+    ]
+    hear(ready, news, tagger.listening)
     return batches
 
 

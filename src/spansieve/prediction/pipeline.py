@@ -17,10 +17,10 @@ from torch import Tensor
 
 from spansieve.crf import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByMask
-from spansieve.data.mentions import Mentions
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
-from spansieve.models.scoring import Scored, heard, mention_width
+from spansieve.models.listening import News
+from spansieve.models.scoring import Scored, heard
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
@@ -65,7 +65,8 @@ class Pipeline:
         self.nests = tagger.head.takes_nested
         self._transition: np.ndarray | None = None  # on the host, once it was asked for
         reader = reader_of(tagger.encoder)
-        self.preparer = Preparer(reader, tokenizer, sentences, batch_tokens, BATCH_SENTENCES, mention_width(tagger))
+        listening = tagger.listening if tagger.listening.is_any else None
+        self.preparer = Preparer(reader, tokenizer, sentences, batch_tokens, BATCH_SENTENCES, listening)
         self.prepared = PreparedAhead(self.preparer, workers)
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
@@ -87,17 +88,17 @@ class Pipeline:
             yield from self._landed(*flying.popleft())
 
     def _launched(self, prepared: Prepared, probabilities: bool) -> Iterator[Deciding]:
-        if prepared.mentions is None:
+        if prepared.news is None:
             for batch in prepared.batches:
                 yield self.launch(self.on_device(batch), batch.lengths, probabilities)
             return
-        for batch, one in zip(prepared.batches, self._heard(prepared.batches, prepared.mentions)):
+        for batch, one in zip(prepared.batches, self._heard(prepared.batches, prepared.news)):
             yield self.decide(one.scores, one.lengths, batch.lengths, probabilities)
 
     @torch.inference_mode()
-    def _heard(self, batches: Sequence[PreparedBatch], mentions: Mentions) -> list[Scored]:
+    def _heard(self, batches: Sequence[PreparedBatch], news: News) -> list[Scored]:
         """All of a chunk are scored before any is decided on."""
-        return heard(self.tagger, [self._scored(batch) for batch in batches], mentions)
+        return heard(self.tagger, [self._scored(batch) for batch in batches], news)
 
     def _scored(self, batch: PreparedBatch) -> Scored:
         there = self.on_device(batch)

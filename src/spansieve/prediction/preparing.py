@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.data.batching import batches_by_length
-from spansieve.data.mentions import Mentions, mentions_of
 from spansieve.data.tokenizing import Tokenizer, sequences_of_text
 from spansieve.models.found import readable_sentences
+from spansieve.models.listening import Listening, News
 from spansieve.prediction.readers import Reader
 from spansieve.prediction.texts import chunks_of
 
@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
     first: np.ndarray  # of each sentence: its first token among all
     start: np.ndarray  # (T,): in characters of the text
     end: np.ndarray  # (T,)
-    mentions: Mentions | None  # within each text, where they are asked for
+    news: News | None  # of the lexicon, and of each text as a document, where anybody listens
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Preparer:
     sentences: bool
     batch_tokens: int
     batch_sentences: int
-    mention_width: int = 0  # of the widest mention that is looked for; 0 where nobody asks
+    listening: Listening | None = None  # None: nobody listens
 
     def __call__(self, texts: Sequence[str]) -> Prepared:
         found = [sequences_of_text(text, self.tokenizer, self.sentences) for text in texts]
@@ -75,8 +75,13 @@ class Preparer:
             lengths.cumsum() - lengths,
             np.fromiter((token[1] for token in flat), np.int64, len(flat)),
             np.fromiter((token[2] for token in flat), np.int64, len(flat)),
-            mentions_of(words, text.tolist(), self.mention_width) if self.mention_width else None,
+            self._news(words, text.tolist()),
         )
+
+    def _news(self, words: Sequence[Sequence[str]], text: list[int]) -> News | None:
+        if self.listening is None:
+            return None
+        return self.listening.news(words, text if self.listening.to_documents else None)
 
     def _batch(self, indices: list[int], words: Sequence[Sequence[str]], lengths: np.ndarray) -> PreparedBatch:
         return PreparedBatch(self.reader.features([words[i] for i in indices]), lengths[indices], np.array(indices))

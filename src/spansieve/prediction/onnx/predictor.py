@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from spansieve.data.mentions import Mentions, mentions_of
+from spansieve.data.lexicon import Lexicon
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support, alike, checked_constraints
 from spansieve.models.found import (
@@ -26,10 +26,11 @@ from spansieve.models.found import (
     readable_sentences,
 )
 from spansieve.models.hearing import ArrayCells, HeardBatch, hear
+from spansieve.models.listening import Listening, News
 from spansieve.models.planning import Most, checked_documents, planned
 from spansieve.prediction.cores import usable_cores
 from spansieve.prediction.onnx.decoding import NESTED, Decoder, Setting, decoder_of
-from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
+from spansieve.prediction.onnx.folder import DECODER, LEXICON, SCORERS, ExportError, Manifest, read_manifest
 from spansieve.prediction.onnx.graphs import Graph
 from spansieve.prediction.onnx.reading import Encoder, encoder_of
 from spansieve.prediction.texts import TextPredictor
@@ -53,7 +54,8 @@ def load(
     arrays = _decoder_arrays(folder / DECODER)
     decoder = decoder_of(Setting(manifest, arrays, threads, probability == "with-filter"))
     encoder, scorers = encoder_of(folder, manifest, threads), Graph(folder / SCORERS, threads)
-    return OnnxPredictor(manifest, encoder, scorers, decoder, tokenizer, batch_tokens)
+    lexicon = _lexicon(folder / LEXICON, len(arrays["transition"])) if manifest.has_lexicon else None
+    return OnnxPredictor(manifest, encoder, scorers, decoder, lexicon, tokenizer, batch_tokens)
 
 
 class Scored(NamedTuple):
@@ -74,6 +76,7 @@ class OnnxPredictor(TextPredictor):
         encoder: Encoder,
         scorers: Graph,
         decoder: Decoder,
+        lexicon: Lexicon | None = None,
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
     ) -> None:
@@ -82,6 +85,7 @@ class OnnxPredictor(TextPredictor):
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         self.manifest, self.batch_tokens = manifest, batch_tokens
         self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
+        self._listening = Listening.of(manifest.model, manifest.max_width, lexicon)
         # Spans that start in one block of tokens end in the next.
         self._beyond = 0 if manifest.model.head == "crf" else manifest.max_width - 1
 
@@ -100,14 +104,14 @@ class OnnxPredictor(TextPredictor):
         documents, one per sentence, say which of them belong together."""
         readable = readable_sentences(sentences)
         rules = list(map(self._support.rules, checked_constraints(constraints, len(readable)), readable))
-        documents = checked_documents(documents, len(readable), self.manifest.model.mention_weight)
+        documents = checked_documents(documents, len(readable), self._listening.to_documents)
         found = [Found([], [] if probabilities else None) for _ in readable]
         groups = [[i for i in group if readable[i]] for group in alike(rules)]
         most = Most(self.batch_tokens or MOST_TOKENS, MOST_SENTENCES)
         for batches in planned(self._encoder.sizes(readable), groups, documents, most):
             scored = [self._scored(indices, readable) for indices in batches]
-            if documents is not None:
-                self._hear(scored, mentions_of(readable, documents, self._beyond + 1, chain.from_iterable(batches)))
+            if documents is not None or self._listening.to_lexicon:
+                self._hear(scored, self._listening.news(readable, documents, chain.from_iterable(batches)))
             for one in scored:
                 found_there = self._found(one, [rules[i] for i in one.indices], probabilities)
                 for i, of_sentence in zip(one.indices, found_there):
@@ -120,12 +124,16 @@ class OnnxPredictor(TextPredictor):
         lengths = np.fromiter(map(len, read), np.int64, len(read))
         return Scored(indices, lengths, self._scores(self._encoder.vectors(read)))
 
-    def _hear(self, batches: Sequence[Scored], mentions: Mentions) -> None:
+    def _hear(self, batches: Sequence[Scored], news: News) -> None:
         ready = [
-            HeardBatch(one.indices, ArrayCells(one.scores[-1]), self._decoder.candidates(one.scores, one.lengths))
+            HeardBatch(
+                one.indices,
+                ArrayCells(one.scores[-1]),
+                self._decoder.candidates(one.scores, one.lengths) if news.is_of_documents else None,
+            )
             for one in batches
         ]
-        hear(ready, mentions, self.manifest.model.mention_weight)
+        hear(ready, news, self._listening)
 
     @property
     def _support(self) -> Support:
@@ -155,6 +163,13 @@ class OnnxPredictor(TextPredictor):
                 for all_scores, part in zip(scores, parts):
                     all_scores[b : b + rows, low : low + BLOCK] = part[:, :BLOCK]
         return scores
+
+
+def _lexicon(path: Path, num_labels: int) -> Lexicon:
+    try:
+        return Lexicon.from_json(path.read_text(encoding="utf-8"), num_labels)
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{path} is damaged: {error}") from error
 
 
 def _decoder_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -22,6 +22,7 @@ from spansieve.segments import Segment
 _BLOCK = 128  # parts that a program takes at once
 _WIDE_BLOCK = 1024  # numbers that a program scales at once
 _POSITIONS = 32  # positions that a program of the transition counts takes at once
+_COPIED_WHOLE = 262_144  # scores that go to the host all of them, sooner than candidates are picked out on the device
 
 
 def _tile(scores):
@@ -141,22 +142,36 @@ def dense_filtered_best(
     The answer is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
     have started.
     """
-    place = is_candidate.view(-1).nonzero()[:, 0]
-    flat = scores.flatten().index_select(0, place).cpu().numpy()
     B, L, K, Y = scores.shape
-    span, label = np.divmod(place.cpu().numpy(), Y)
+    place, flat, transition_here, lengths_here = _on_host(is_candidate, scores, transition, lengths)
+    span, label = np.divmod(place, Y)
     first, width = np.divmod(span, K)
     sentence, start = np.divmod(first, L)
     end = start + width + 1
     order = np.lexsort((label, start, end, sentence))
     nodes = FlatSegments(offsets_of(sentence, B), start[order], end[order], label[order])
     options = {"skip": skip, "threads": torch.get_num_threads()}
-    max_score, is_chosen = cpu.filtered_best(
-        *nodes, flat[order], transition.cpu().numpy(), lengths.cpu().numpy(), **options
-    )
+    max_score, is_chosen = cpu.filtered_best(*nodes, flat[order], transition_here, lengths_here, **options)
     index = is_chosen.nonzero()[0]
     chosen = FlatSegments(np.searchsorted(index, nodes.offsets), *(column[index] for column in nodes[1:]))
     return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(chosen)
+
+
+def _on_host(
+    is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Where in the flattened scores candidates are, their scores, the transition and the lengths."""
+    is_small = scores.numel() <= _COPIED_WHOLE and scores.dtype in (torch.float32, torch.float64)
+    if not is_small:
+        place = is_candidate.view(-1).nonzero()[:, 0]
+        flat = scores.flatten().index_select(0, place)
+        return tuple(tensor.cpu().numpy() for tensor in (place, flat, transition, lengths))  # type: ignore[return-value]
+    # Each copy makes the host wait: all at once, and what is no candidate no number.
+    marked = scores.masked_fill(~is_candidate, torch.nan).flatten()
+    packed = torch.cat((marked, transition.to(scores.dtype).flatten(), lengths.to(scores.dtype))).cpu().numpy()
+    all_scores, transition_here, lengths_here = np.split(packed, np.cumsum((scores.numel(), transition.numel())))
+    place = np.flatnonzero(~np.isnan(all_scores))
+    return place, all_scores[place], transition_here.reshape(transition.shape), lengths_here.astype(np.int64)
 
 
 def filtered_sums(
