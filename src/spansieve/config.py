@@ -165,10 +165,19 @@ def from_dict(kind: type[Settings], values: Mapping[str, Any], where: str = "") 
     return kind(**found)
 
 
-def read_config(path: str | Path) -> Config:
-    """From a TOML file with the tables [model], [model.encoder], [model.builtin] and [training]."""
+def read_config(path: str | Path, head: str | None = None) -> Config:
+    """From a TOML file with the tables [model], [model.encoder], [model.builtin] and [training]; for the head that the
+    file names, or for another. What a table [heads.NAME] says goes, for a model with that head, before [model]."""
     try:
-        return from_dict(Config, tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        of_heads = values.pop("heads", {})
+        _check(isinstance(of_heads, Mapping), f"heads must be a table of tables, got {of_heads!r}")
+        for name, own in of_heads.items():
+            _check(name in get_args(Head), f"heads.{name} must be one of {', '.join(get_args(Head))}")
+            _check(isinstance(own, Mapping), f"heads.{name} must be a table of settings, got {own!r}")
+        config = from_dict(Config, values)
+        own = of_heads.get(head or config.model.head, {})
+        return with_settings(config, {f"model.{name}": value for name, value in own.items()})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} must be a TOML file: {error}") from error
     except ConfigError as error:
@@ -181,11 +190,13 @@ def presets() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def preset(name: str) -> Config:
+def preset(name: str, head: str | None = None) -> Config:
+    """With `head`, as it is meant for that one."""
     known = presets()
     if name not in known:
         raise ConfigError(f"unknown preset {name!r}; known are {', '.join(known)}")
-    return read_config(known[name])
+    config = read_config(known[name], head)
+    return config if head is None else with_settings(config, {"model.head": head})
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:

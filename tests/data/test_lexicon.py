@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spansieve.data import lexicon
+from spansieve.data import lexicon, token_places
 from spansieve.data.lexicon import Lexicon
 
 WORDS = st.sampled_from(["a", "A", "b", "ß", "SS", "c d"])
@@ -93,7 +93,8 @@ def test_what_is_no_lexicon_is_refused(text):
         Lexicon.from_json(text, 4)
 
 
-def test_examples_in_docstrings():
-    found = doctest.testmod(lexicon)
+@pytest.mark.parametrize("module", [lexicon, token_places])
+def test_examples_in_docstrings(module):
+    found = doctest.testmod(module)
     assert found.attempted
     assert not found.failed

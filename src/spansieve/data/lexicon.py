@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spansieve.data.token_places import token_places
+
 Words = tuple[str, ...]
 
 
@@ -52,13 +54,10 @@ class Lexicon:
     def find(self, sentences: Sequence[Sequence[str]], among: Iterable[int] | None = None) -> Remembered:
         """In some of the sentences, by default in all."""
         inside = list(range(len(sentences)) if among is None else among)
-        lengths = np.fromiter((len(sentences[i]) for i in inside), np.int64, len(inside))
+        sentence, start, room = token_places(sentences, inside)
         words = map(str.casefold, chain.from_iterable(sentences[i] for i in inside))
         number = self._numbers
-        word = np.fromiter((number.get(one, -1) for one in words), np.int64, lengths.sum())
-        sentence = np.repeat(np.array(inside, np.int64), lengths)
-        start = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
-        room = np.repeat(lengths, lengths) - start  # tokens to the end of the sentence
+        word = np.fromiter((number.get(one, -1) for one in words), np.int64, len(start))
         at, state = np.arange(len(word)), np.zeros(len(word), np.int64)
         found: list[tuple[np.ndarray, np.ndarray, int]] = []  # first tokens, entries, their width
         width = 0

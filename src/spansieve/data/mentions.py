@@ -11,6 +11,8 @@ from itertools import chain
 
 import numpy as np
 
+from spansieve.data.token_places import token_places
+
 
 class Mentions:
     """Spans whose words stand elsewhere in their document, too, each in the group of its words. In order of groups."""
@@ -67,11 +69,8 @@ def mentions_of(
     """
     among = range(len(sentences)) if among is None else among
     inside = [i for i in among if documents[i] is not None]
-    lengths = np.fromiter((len(sentences[i]) for i in inside), np.int64, len(inside))
-    sentence = np.repeat(np.array(inside, np.int64), lengths)
-    start = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
-    room = np.repeat(lengths, lengths) - start  # tokens to the end of the sentence
-    word = _numbered_words(sentences, documents, inside, lengths)  # (T,)
+    sentence, start, room = token_places(sentences, inside)
+    word = _numbered_words(sentences, documents, inside)  # (T,)
     found: list[tuple[np.ndarray, np.ndarray, int]] = []  # tokens with which mentions start, their groups, their width
     at, code, num_groups = np.arange(len(word)), word, 0
     for width in range(1, max_width + 1):
@@ -90,16 +89,16 @@ def mentions_of(
     order = group.argsort(kind="stable")
     token = np.concatenate([np.zeros(0, np.int64), *(at for at, _, _ in found)])[order]
     widths = np.repeat([width for *_, width in found], [len(at) for at, *_ in found]).astype(np.int64)[order]
-    return Mentions(sentence[token], start[token], widths, group[order], int(lengths.max(initial=0)))
+    return Mentions(sentence[token], start[token], widths, group[order], int(room.max(initial=0)))
 
 
 def _numbered_words(
     sentences: Sequence[Sequence[str]],
     documents: Sequence[Hashable | None],
     inside: Sequence[int],
-    lengths: np.ndarray,
 ) -> np.ndarray:
     """Of each token: its word, told apart by document."""
+    lengths = [len(sentences[i]) for i in inside]
     words = list(map(str.casefold, chain.from_iterable(sentences[i] for i in inside)))
     vocabulary = {word: number for number, word in enumerate(dict.fromkeys(words))}
     numbers = {document: number for number, document in enumerate(dict.fromkeys(documents[i] for i in inside))}

@@ -52,8 +52,11 @@ class Plan:
 
     @property
     def base(self) -> Config:
-        """The preset on the encoder."""
-        chosen = preset(self.preset_name)
+        """The preset on the encoder, as it is for FSemiCRF."""
+        return self._preset(OURS)
+
+    def _preset(self, head: str) -> Config:
+        chosen = preset(self.preset_name, head)
         return chosen if self.encoder is None else with_settings(chosen, {"model.encoder.name": self.encoder})
 
     @property
@@ -65,7 +68,7 @@ class Plan:
         return Path(self.base.model.encoder.name).name
 
     def config(self, head: str, seed: int) -> Config:
-        shared = with_settings(self.base, {"model.head": head, "training.seed": seed, **self.settings})
+        shared = with_settings(self._preset(head), {"training.seed": seed, **self.settings})
         return with_settings(shared, self.settings_of.get(head, {}))
 
     def stem(self, table: str) -> str:
@@ -84,11 +87,14 @@ class Plan:
             lines.append(
                 f"Beside them, of {NAMES[OURS]}'s filter and graph, which no other head reads: {written(filters)}."
             )
-        for head, own in self.settings_of.items():
-            lines.append(f"Of {NAMES[head]} alone: {written(own)}.")
-        if not self.settings_of:
-            lines.append("No head has settings of its own.")
-        return lines
+        own = {head: own for head in NAMES if head in self.heads and (own := self._own(head))}
+        lines += [f"Of {NAMES[head]} alone: {written(settings)}." for head, settings in own.items()]
+        return lines if own else [*lines, "No head has settings of its own."]
+
+    def _own(self, head: str) -> dict[str, Any]:
+        """What one head has that others have not: by the preset, unless all are given the same, and by the plan."""
+        by_preset = _beyond(with_settings(self._preset(head), self.settings), with_settings(self.base, self.settings))
+        return by_preset | dict(self.settings_of.get(head, {}))
 
 
 def written(settings: Mapping[str, Any]) -> str:
