@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import signal
 import subprocess
@@ -151,7 +152,11 @@ def test_ctrl_c_is_code_130(model):
     """As a process of its own, which waits for standard input."""
     program = [sys.executable, "-m", "spansieve", "predict", str(model)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(program, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **pipes) as process:
+    # Who is started in the background by a shell ignores interrupts, and so do all whom it starts.
+    listening = {"preexec_fn": functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(
+        program, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **pipes, **listening
+    ) as process:
         process.stdin.write("Ada\n" * TEXTS_AT_ONCE)  # as soon as so many are there, they are answered
         process.stdin.flush()
         for _ in range(TEXTS_AT_ONCE):
