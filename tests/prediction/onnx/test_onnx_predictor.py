@@ -63,8 +63,9 @@ def test_what_is_found_is_what_the_model_finds(kind, seed, request):
 @pytest.mark.parametrize("head", get_args(Head))
 def test_scores_are_told_of_the_document_and_the_lexicon(head, tmp_path):
     tagger = drawn_tagger(head, mention_weight=0.4, frame_weight=0.3, lexicon_weight=1.0)
-    named = [Example(("Ada", "in", "York"), (NamedSegment(0, 1, "PER"), NamedSegment(2, 3, "ORG")))]
+    named = [Example(("Paris", "in", "London"), (NamedSegment(0, 1, "PER"), NamedSegment(2, 3, "ORG")))]
     tagger.lexicon = tagger.lexicon_of(named)
+    assert len(tagger.lexicon.find(drawn_sentences(4)).start) > 20
     model = Predictor(tagger)
     export_model(model.tagger, tmp_path / "export")
     exported, sentences = onnx.load(tmp_path / "export"), drawn_sentences(4)
