@@ -114,6 +114,14 @@ def test_a_lexicon_that_does_not_fit_is_refused(tmp_path):
         load_model(tmp_path / "model")
 
 
+def test_a_model_that_lacks_its_lexicon_is_refused(tmp_path):
+    tagger = Tagger.for_data(runs.config(model__lexicon_weight=2.0).model, runs.TRAIN)
+    tagger.lexicon = None
+    save_model(tagger, tmp_path / "model")
+    with pytest.raises(ModelError, match=r"must name a lexicon\.json: the model has a lexicon_weight"):
+        load_model(tmp_path / "model")
+
+
 def test_other_weights_than_the_models_own(builtin, tmp_path):
     tagger, _ = builtin
     zeros = {name: torch.zeros_like(weight) for name, weight in tagger.state_dict().items()}

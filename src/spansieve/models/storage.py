@@ -171,6 +171,8 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
 
 def _lexicon(folder: Path, about: Mapping[str, Any], tagger: Tagger) -> Lexicon | None:
     if LEXICON not in about["files"]:
+        if tagger.config.lexicon_weight:
+            raise ModelError(f"{folder / CONFIG} must name a {LEXICON}: the model has a lexicon_weight")
         return None
     return read_lexicon(folder / LEXICON, tagger.head.num_scored)
 

@@ -56,6 +56,23 @@ def test_dense_form_equals_the_compiled_one(skip, data, drawn, limits):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_copied_whole_and_what_is_picked_out_have_the_same_best(dtype, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(3, 7, 4, 3, generator=generator, dtype=dtype)
+    scores[0, 0, 0, 1] = -torch.inf
+    is_candidate = torch.rand(scores.shape, generator=generator) < 0.3
+    is_candidate[..., 0] = False
+    transition, lengths = torch.randn(3, 3, generator=generator, dtype=dtype), torch.tensor([7, 7, 7])
+    inputs = [tensor.to(DEVICE) for tensor in (is_candidate, scores, transition, lengths)]
+    best, paths = cuda.dense_filtered_best(*inputs, skip=True)
+    assert any(paths)
+    monkeypatch.setattr(cuda, "_COPIED_WHOLE", 0)
+    picked, same_paths = cuda.dense_filtered_best(*inputs, skip=True)
+    assert paths == same_paths
+    assert best.tolist() == picked.tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_longer_and_wider_than_a_tile(dtype):
     """More labels and widths than one power of two holds, rings that wrap many times, against the compiled kernel."""
     work = random_batch(dtype)

@@ -78,6 +78,12 @@ def test_scores_are_told_of_the_document_and_the_lexicon(head, tmp_path):
         assert [entity[:4] for entity in found] == [entity[:4] for entity in theirs]
 
 
+def test_an_export_that_lacks_its_lexicon_is_refused(tmp_path):
+    export_model(drawn_tagger("fsemicrf", lexicon_weight=1.0), tmp_path)
+    with pytest.raises(ExportError, match="there must be a lexicon for a lexicon_weight, got none"):
+        onnx.load(tmp_path)
+
+
 def test_a_lexicon_that_does_not_fit_is_refused(tmp_path):
     tagger = drawn_tagger("fsemicrf", lexicon_weight=1.0)
     tagger.lexicon = Lexicon.of([(["Ada"], 1)], 9)

@@ -134,6 +134,8 @@ def read_manifest(folder: Path) -> Manifest:
         )
         if manifest.model.max_width is None:
             raise ConfigError("max_width must be set, got none")
+        if manifest.model.lexicon_weight and not manifest.has_lexicon:
+            raise ConfigError("there must be a lexicon for a lexicon_weight, got none")
         if (manifest.layout is None) != (manifest.model.encoder.name == BUILTIN):
             raise ConfigError("layout must be there for a Hugging Face encoder, and only for one")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
