@@ -121,32 +121,6 @@ def test_a_file_must_be_text(tmp_path):
         read_config(path)
 
 
-def test_settings_of_one_head(tmp_path):
-    path = tmp_path / "config.toml"
-    path.write_text("[model]\nmargin = 1.0\n[heads.crf]\nmargin = 2.0\n[heads.semicrf]\nbeta = 0.25\n")
-    assert read_config(path).model == ModelConfig(margin=1.0)
-    assert read_config(path, "crf").model.margin == 2.0
-    assert (read_config(path, "semicrf").model.margin, read_config(path, "semicrf").model.beta) == (1.0, 0.25)
-    path.write_text('[model]\nhead = "crf"\n[heads.crf]\nmargin = 2.0\n')
-    assert read_config(path).model.margin == 2.0
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("heads = 3", "heads must be a table of tables, got 3"),
-        ("[heads]\ncrf = 3", "heads.crf must be a table of settings, got 3"),
-        ("[heads.abacus]\nbeta = 1.0", "heads.abacus must be one of fsemicrf"),
-        ("[heads.fsemicrf]\nbead = 1.0", "unknown setting 'model.bead'"),
-    ],
-)
-def test_settings_of_no_head(text, message, tmp_path):
-    path = tmp_path / "config.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=f"config.toml: {message}"):
-        read_config(path)
-
-
 # ---- Presets ---------------------------------------------------------------------------------------------------------
 
 ENCODERS = {
@@ -177,15 +151,6 @@ def test_every_preset_loads():
     assert preset("demo").model.encoder.name == "builtin"
     with pytest.raises(ConfigError, match=r"unknown preset 'paper'; known are .*paper-arabic-ace"):
         preset("paper")
-
-
-def test_a_preset_is_meant_for_a_head():
-    ours, chain = preset("pretrained"), preset("pretrained", "crf")
-    assert (ours.model.head, chain.model.head) == ("fsemicrf", "crf")
-    assert ours.model.lexicon_weight > chain.model.lexicon_weight > 0
-    assert preset("pretrained", "fsemicrf") == ours
-    with pytest.raises(ConfigError, match=r"model\.head must be one of"):
-        preset("pretrained", "abacus")
 
 
 # ---- Settings by name ------------------------------------------------------------------------------------------------

@@ -84,9 +84,6 @@ class ModelConfig:
     filtering_weight: float = 1.0  # of the filtering loss beside the global one
     global_loss: GlobalLoss = "filtered"  # over the paths through what the filter keeps, or through all spans
     score_null: bool = False  # FSemiCRF scores what no segment takes, too: each such token as null
-    mention_weight: float = 0.0  # of each other mention of the same words in a document, in prediction
-    frame_weight: float = 0.0  # of each other candidate between the same neighbours in a document, in prediction
-    lexicon_weight: float = 0.0  # of what the training data calls the same words, in prediction
     scheme: Literal["BIO", "BIOES"] = "BIOES"  # the tags of the CRF
     dropout: float = 0.2
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -94,7 +91,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
-        _check_least(self, 0, "margin", "budget", "mention_weight", "frame_weight", "lexicon_weight")
+        _check_least(self, 0, "margin", "budget")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
         _check_least(self, 1, "hidden_size", "max_width", "labels_per_span")
         _check(self.filtering_weight > 0, f"filtering_weight must be above 0, got {self.filtering_weight}")
@@ -165,19 +162,10 @@ def from_dict(kind: type[Settings], values: Mapping[str, Any], where: str = "") 
     return kind(**found)
 
 
-def read_config(path: str | Path, head: str | None = None) -> Config:
-    """From a TOML file with the tables [model], [model.encoder], [model.builtin] and [training]; for the head that the
-    file names, or for another. What a table [heads.NAME] says goes, for a model with that head, before [model]."""
+def read_config(path: str | Path) -> Config:
+    """From a TOML file with the tables [model], [model.encoder], [model.builtin] and [training]."""
     try:
-        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        of_heads = values.pop("heads", {})
-        _check(isinstance(of_heads, Mapping), f"heads must be a table of tables, got {of_heads!r}")
-        for name, own in of_heads.items():
-            _check(name in get_args(Head), f"heads.{name} must be one of {', '.join(get_args(Head))}")
-            _check(isinstance(own, Mapping), f"heads.{name} must be a table of settings, got {own!r}")
-        config = from_dict(Config, values)
-        own = of_heads.get(head or config.model.head, {})
-        return with_settings(config, {f"model.{name}": value for name, value in own.items()})
+        return from_dict(Config, tomllib.loads(Path(path).read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} must be a TOML file: {error}") from error
     except ConfigError as error:
@@ -190,13 +178,11 @@ def presets() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def preset(name: str, head: str | None = None) -> Config:
-    """With `head`, as it is meant for that one."""
+def preset(name: str) -> Config:
     known = presets()
     if name not in known:
         raise ConfigError(f"unknown preset {name!r}; known are {', '.join(known)}")
-    config = read_config(known[name], head)
-    return config if head is None else with_settings(config, {"model.head": head})
+    return read_config(known[name])
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:

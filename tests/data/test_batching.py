@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spansieve.data.batching import STEPS_IN_POOL, batches_by_length, plan_epoch, prepared_ahead, share
+from spansieve.data.batching import (
+    STEPS_IN_POOL,
+    batches_by_length,
+    batches_of_groups,
+    plan_epoch,
+    prepared_ahead,
+    share,
+)
 
 LENGTHS = st.lists(st.integers(0, 30), max_size=60)
 
@@ -64,6 +71,19 @@ def test_batches_by_length(lengths, most_tokens, most_sentences):
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
         assert 1 <= len(batch) <= most_sentences
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= most_tokens
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=60), st.integers(1, 60), st.integers(1, 9))
+def test_batches_of_groups(drawn, most_tokens, most_sentences):
+    """Sentences of group 0 are in none."""
+    lengths, group_of = [length for length, _ in drawn], [group for _, group in drawn]
+    groups = [[i for i, group in enumerate(group_of) if group == wanted] for wanted in (1, 2, 3)]
+    batches = batches_of_groups(lengths, groups, most_tokens, most_sentences)
+    assert sorted(i for batch in batches for i in batch) == sorted(i for group in groups for i in group)
+    for batch in batches:
+        assert len({group_of[i] for i in batch}) == 1
+        assert len(batch) <= most_sentences
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= most_tokens
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
 
 from spansieve.integrations.spacy import Component
-from spansieve.models.storage import ModelError, save_model
-from spansieve.prediction.predictor import Predictor, load
-from tests.models.test_hearing import hearing
+from spansieve.models.storage import ModelError
+from spansieve.prediction.predictor import Predictor
 from tests.prediction.trained import FAMILIAR
 
 TEXT = "we went to Paris yesterday. Then Ada  Lovelace lives in New\nYork ."
@@ -96,15 +95,6 @@ def test_tokens_that_were_made_elsewhere(nlp):
     assert [(span.start, span.end, span.label_) for span in doc.ents] == [(5, 6, "LOC")]
     assert ents(nlp.get_pipe("spansieve")(Doc(nlp.vocab))) == []
     assert ents(nlp.get_pipe("spansieve")(Doc(nlp.vocab, words=["\n", " "]))) == []
-
-
-def test_the_mentions_of_a_doc_hear_of_each_other(tmp_path):
-    save_model(hearing("semicrf", 2.0), tmp_path / "model")
-    texts = ["York is far. We went to New York.", "Paris. We went to Paris and to York."]
-    predictor, nlp = load(tmp_path / "model"), pipeline(tmp_path / "model")
-    for doc, expected in zip(nlp.pipe(texts), predictor.predict(texts)):
-        scores = doc.spans["spansieve"].attrs["scores"]
-        assert scores == pytest.approx([entity.probability for entity in expected], abs=1e-5)
 
 
 def test_sentences_of_the_pipeline_are_kept(folder):

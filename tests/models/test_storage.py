@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from spansieve.config import BUILTIN
-from spansieve.data.lexicon import Lexicon
 from spansieve.models.disk import checksums, sealed
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import ModelError, encoder_name, load_model, recover_model, save_model
@@ -90,38 +89,6 @@ def test_a_loaded_model_can_be_saved_again(pretrained, tmp_path):
     assert {name: again[name] for name in names} == {name: before[name] for name in names}
 
 
-@pytest.mark.parametrize("head", ["fsemicrf", "semicrf", "crf"])
-def test_the_lexicon_comes_back(head, tmp_path):
-    tagger = Tagger.for_data(runs.config(model__head=head, model__lexicon_weight=2.0).model, runs.TRAIN)
-    words = {tuple(word.casefold() for word in e.tokens[s.start : s.end]) for e in runs.TRAIN for s in e.segments}
-    expected = words if head != "crf" else {(word,) for name in words for word in name}
-    assert tagger.lexicon is not None
-    assert tagger.lexicon.counts.keys() == expected
-    save_model(tagger, tmp_path / "model")
-    loaded = load_model(tmp_path / "model")
-    assert loaded.lexicon is not None
-    assert loaded.lexicon.to_json() == tagger.lexicon.to_json()
-    assert same(tagger, loaded)
-    loaded.lexicon = None
-    assert head == "fsemicrf" or not same(tagger, loaded)
-
-
-def test_a_lexicon_that_does_not_fit_is_refused(tmp_path):
-    tagger = Tagger.for_data(runs.config(model__lexicon_weight=2.0).model, runs.TRAIN)
-    tagger.lexicon = Lexicon.of([(["Ada"], 1)], 9)
-    save_model(tagger, tmp_path / "model")
-    with pytest.raises(ModelError, match=r"lexicon\.json is damaged: .*it must have 3 labels, got 9"):
-        load_model(tmp_path / "model")
-
-
-def test_a_model_that_lacks_its_lexicon_is_refused(tmp_path):
-    tagger = Tagger.for_data(runs.config(model__lexicon_weight=2.0).model, runs.TRAIN)
-    tagger.lexicon = None
-    save_model(tagger, tmp_path / "model")
-    with pytest.raises(ModelError, match=r"must name a lexicon\.json: the model has a lexicon_weight"):
-        load_model(tmp_path / "model")
-
-
 def test_other_weights_than_the_models_own(builtin, tmp_path):
     tagger, _ = builtin
     zeros = {name: torch.zeros_like(weight) for name, weight in tagger.state_dict().items()}
@@ -187,6 +154,15 @@ def changed(source: Path, target: Path, **values) -> Path:
     files = {name: sum_ for name, sum_ in checksums(folder).items() if name in about["files"]}
     (folder / "config.json").write_text(json.dumps(sealed(about | {"files": files} | values)))
     return folder
+
+
+def test_a_setting_that_is_not_known_is_named_with_the_folder(builtin, tmp_path):
+    """As models of 0.1.0 have some."""
+    model = json.loads((builtin[1] / "config.json").read_text())["model"]
+    folder = changed(builtin[1], tmp_path / "model", model=model | {"lexicon_weight": 0.0})
+    with pytest.raises(ModelError, match="unknown setting 'lexicon_weight'") as refused:
+        load_model(folder)
+    assert str(folder) in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -65,13 +64,6 @@ def pipeline(predictor: Predictor, device: str = "cpu", **options) -> Pipeline:
     return Pipeline(copy.deepcopy(predictor.tagger).to(device), **options)
 
 
-def listening(predictor: Predictor, mention: float = 0.0, frame: float = 0.0, lexicon: float = 0.0) -> Predictor:
-    tagger = copy.deepcopy(predictor.tagger)
-    tagger.config = replace(tagger.config, mention_weight=mention, frame_weight=frame, lexicon_weight=lexicon)
-    tagger.lexicon = tagger.lexicon_of(training.EXAMPLES)
-    return Predictor(tagger)
-
-
 def check_equal(found, expected):
     """Exactly, but for the last digits of probabilities: sums over batches of other shapes round otherwise."""
     assert len(found) == len(expected)
@@ -91,25 +83,6 @@ def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
         found = list(made.stream(iter(TEXTS)))
     assert [text for text, _ in found] == TEXTS
     check_equal([entities for _, entities in found], expected)
-
-
-@pytest.mark.parametrize(("head", "workers"), [*((head, 0) for head in HEADS), ("fsemicrf", 1)])
-@pytest.mark.parametrize("weights", [(0.0, 0.0, 2.0), (0.5, 0.5, 1.0)])
-def test_scores_are_told_as_they_are_in_a_predictor(head, workers, weights, small_chunks):
-    predictor = listening(trained(head), *weights)
-    expected = predictor.predict_texts(TEXTS)
-    with pipeline(predictor, batch_tokens=64, workers=workers) as made:
-        check_equal([entities for _, entities in made.stream(TEXTS)], expected)
-
-
-@pytest.mark.parametrize("weights", [(0.0, 0.0, 2.0), (0.5, 0.5, 1.0)])
-def test_scores_are_told_where_candidates_are_packed(request, weights):
-    predictor = listening(trained("semicrf-unit-null"), *weights)
-    assert predictor.predict_texts(TEXTS) != trained("semicrf-unit-null").predict_texts(TEXTS)
-    predictor = listening(trained("fsemicrf"), *weights)
-    expected = predictor.predict_texts(TEXTS)
-    with pipeline(predictor, request.getfixturevalue("packed"), batch_tokens=64) as made:
-        check_equal([entities for _, entities in made.stream(TEXTS)], expected)
 
 
 @pytest.mark.parametrize("head", ["fsemicrf", "filter-only", "global-selection"])

@@ -201,14 +201,14 @@ class Held:
         self.may_go.set()
         self.seen: list[str] = []
 
-    def predict_tokens(self, sentences, probabilities=False, constraints=None, documents=None):
+    def predict_tokens(self, sentences, probabilities=False, constraints=None):
         words = [word for sentence in sentences for word in sentence]
         self.seen += words
         if "explosive" in words:
             raise RuntimeError("boom")
         self.is_busy.set()
         assert self.may_go.wait(20)
-        return self._predictor.predict_tokens(sentences, probabilities, constraints, documents)
+        return self._predictor.predict_tokens(sentences, probabilities, constraints)
 
     def hold(self) -> None:
         self.may_go.clear()

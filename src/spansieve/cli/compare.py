@@ -40,10 +40,7 @@ def compare(
     console = Console()
     examples = read_with_notes(data, format, console)
     gold, tokens = [example.segments for example in examples], [example.tokens for example in examples]
-    documents = [example.document for example in examples]
-    by_a, by_b = (
-        [one.segments for one in load(path, device).predict_tokens(tokens, documents=documents)] for path in (a, b)
-    )
+    by_a, by_b = ([one.segments for one in load(path, device).predict_tokens(tokens)] for path in (a, b))
     comparison = compared(gold, by_a, by_b, lengths=list(map(len, examples)), seed=seed)
 
     for name, path in (("A", a), ("B", b)):

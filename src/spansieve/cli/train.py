@@ -106,8 +106,7 @@ def _configuration(
         raise ValueError("only one of --config and --preset can be given, got both")
     wanted = {name: value for name, value in flags.items() if value is not None}
     wanted |= dict(map(parsed_setting, settings))
-    head = wanted.get("model.head")
     if path is not None:
-        return with_settings(read_config(path, head), wanted)
+        return with_settings(read_config(path), wanted)
     is_builtin = wanted.get("model.encoder.name", BUILTIN) == BUILTIN
-    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained"), head), wanted)
+    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import Queue
 from typing import TypeVar
 
@@ -61,27 +61,19 @@ def batches_by_length(lengths: Sequence[int], most_tokens: int, most_sentences: 
         yield batch
 
 
-def documents_together(
-    documents: Sequence[Hashable | None], lengths: Sequence[int], most_tokens: int
+def batches_of_groups(
+    lengths: Sequence[int], groups: Sequence[Sequence[int]], most_tokens: int, most_sentences: int
 ) -> list[list[int]]:
-    """Sentences by whole documents, as many documents as make up so many tokens. Where the document is None, nobody
-    has to be with anybody.
+    """Each sentence of the groups once, in a batch with others of its group that are alike in length.
 
-    >>> documents_together(["a", "b", "a", None], [3, 3, 3, 3], 6)
-    [[0, 2], [1, 3]]
+    >>> batches_of_groups([2, 9, 2, 2], [[0, 1, 2], [3]], most_tokens=10, most_sentences=2)
+    [[0, 2], [1], [3]]
     """
-    of_document: dict[Hashable, list[int]] = {}
-    for i, document in enumerate(documents):
-        of_document.setdefault((document,) if document is not None else i, []).append(i)
-    parts: list[list[int]] = []
-    tokens = most_tokens
-    for sentences in of_document.values():
-        if tokens >= most_tokens:
-            parts.append([])
-            tokens = 0
-        parts[-1] += sentences
-        tokens += sum(lengths[i] for i in sentences)
-    return parts
+    return [
+        [group[k] for k in batch]
+        for group in groups
+        for batch in batches_by_length([lengths[i] for i in group], most_tokens, most_sentences)
+    ]
 
 
 def prepared_ahead(items: Sequence[Item], make: Callable[[Item], Made], depth: int = 4) -> Iterator[Made]:

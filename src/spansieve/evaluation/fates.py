@@ -51,7 +51,6 @@ def predict_with_fates(
         look if is_filtered else None,
         batch_tokens,
         probability,
-        documents=[example.document for example in examples],
     )
     kept = sum(one.gold_kept for one in counts)
     return found, _fates(tagger, examples, [one.segments for one in found], kept) if is_filtered else None

@@ -37,9 +37,7 @@ def fit(config: Config, splits: Splits, folder: Path, keep: bool = False) -> Fit
 
 
 def scores_on(tagger: Tagger, examples: Sequence[Example]) -> Scores:
-    found = predict_segments(
-        tagger, [example.tokens for example in examples], documents=[example.document for example in examples]
-    )
+    found = predict_segments(tagger, [example.tokens for example in examples])
     return evaluate([example.segments for example in examples], [one.segments for one in found])
 
 

@@ -54,8 +54,7 @@ def run_nested(
         config = _config(head, settings or {})
         result = train(config, splits.train, splits.dev, folder / head, resume=True, use_cpu=use_cpu)
         tagger = load_model(result.model, "cpu" if use_cpu else "cuda")
-        sentences, documents = zip(*((example.tokens, example.document) for example in splits.test))
-        found = predict_segments(tagger, sentences, documents=documents)
+        found = predict_segments(tagger, [example.tokens for example in splits.test])
         levels = evaluate_levels([example.segments for example in splits.test], [one.segments for one in found])
         lost = result.counts.lost_to_overlaps + result.counts.lost_to_width
         run = NestedRun(head, levels, result.dev["micro"]["f1"], result.best_epoch, result.seconds, lost)

@@ -112,8 +112,7 @@ class Component:
         words = [[docs[piece.doc][i].text for i in piece.tokens] for piece in pieces]
         spans: list[list[Span]] = [[] for _ in docs]
         scores: list[list[float]] = [[] for _ in docs]
-        documents = [piece.doc for piece in pieces]
-        for piece, found in zip(pieces, self.predictor.predict_tokens(words, probabilities=True, documents=documents)):
+        for piece, found in zip(pieces, self.predictor.predict_tokens(words, probabilities=True)):
             spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in found.segments]
             scores[piece.doc] += found.probabilities or []
         for doc, found_spans, found_scores in zip(docs, spans, scores):

@@ -48,15 +48,6 @@ class CRF(Head):
         known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
         return HeadGold(Gold.from_tags(tags, (len(lengths), max(lengths, default=0), len(self.tags))), known=known)
 
-    @property
-    def num_scored(self) -> int:
-        return len(self.tags)
-
-    def names(self, tokens: Sequence[str], segments: Sequence[Segment]) -> list[tuple[Sequence[str], int]]:
-        """Word by word, with their tags."""
-        tags = self.tags.of_segments(segments, len(tokens))
-        return [(tokens[i : i + 1], tags[i]) for s in segments for i in range(s.start, s.end)]
-
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         chain = self.distribution(vectors, lengths)
         if gold.known is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from spansieve.segments import NamedSegment
@@ -13,7 +13,6 @@ MOST_SENTENCES = 256
 # Of an entity under a model that filters: its marginal given what the filter kept, or that times the filter's own
 # probability of the span's label. Under other models both are the marginal.
 Probability = Literal["given-candidates", "with-filter"]
-Documents = Sequence[Hashable | None]  # of each sentence: which document it is of; None where nobody knows
 
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a string can hold it, UTF-8 cannot
 

@@ -69,15 +69,6 @@ class Head(nn.Module):
     def fits(self, segment: Segment) -> bool:
         return segment.width <= self.max_width
 
-    @property
-    def num_scored(self) -> int:
-        """Of how many labels, or tags, there are scores."""
-        return len(self.labels)
-
-    def names(self, tokens: Sequence[str], segments: Sequence[Segment]) -> list[tuple[Sequence[str], int]]:
-        """What a lexicon takes of a sentence: words with their label, in what the head has scores of."""
-        return [(tokens[s.start : s.end], s.label) for s in segments]
-
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         """The parts of the loss, each one number per sentence, (B,). Their sum is what is minimised."""
         raise NotImplementedError

@@ -16,8 +16,6 @@ from typing import Any
 from safetensors import safe_open
 from torch import Tensor
 
-from spansieve.data.lexicon import Lexicon
-
 MOST_COUNTED = 1_000_000  # what a number of an encoder's configuration may be where no weight is that large
 WIDEST = 10_000  # tokens in a segment: far beyond any text, and little enough to be held
 NESTED = 100  # levels of a JSON file
@@ -49,11 +47,6 @@ def read_object(path: Path) -> dict[str, Any]:
         for _ in _walk(values):  # so that nobody else falls into it
             pass
         return values
-
-
-def read_lexicon(path: Path, num_labels: int) -> Lexicon:
-    with refusing(f"{path} is damaged"):
-        return Lexicon.from_json(path.read_text(encoding="utf-8"), num_labels)
 
 
 def check_names(files: Mapping[str, Any], path: Path) -> None:

@@ -8,18 +8,17 @@ from functools import partial
 import torch
 
 from spansieve.crf import Distribution
+from spansieve.data.batching import batches_of_groups
 from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
 from spansieve.models.deciding import decide, support_of
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
-    Documents,
     Found,
     Probability,
     check_probability,
     readable_sentences,
 )
-from spansieve.models.planning import Most
 from spansieve.models.scoring import Scored, scored_batches
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import Tagger
@@ -33,11 +32,9 @@ def predict_segments(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
-    documents: Documents | None = None,
 ) -> list[Found]:
     """The best set of segments of each sentence, the same whatever `batch_tokens` is: so many are read at once, those
-    of one sentence at least. `look` sees each batch's indices and its distribution. `constraints` are in tokens.
-    Sentences of one of the `documents` hear of each other, where the model has a `mention_weight`."""
+    of one sentence at least. `look` sees each batch's indices and its distribution. `constraints` are in tokens."""
     check_probability(probability)
     readable = readable_sentences(sentences)
     rules = list(map(support_of(tagger).rules, checked_constraints(constraints, len(readable)), readable))
@@ -50,8 +47,8 @@ def predict_segments(
     try:
         # Who looks may ask for the k best, which come by way of gradients; inference mode knows none.
         with torch.inference_mode() if look is None else torch.no_grad():
-            sizes, most = sizes_of(tagger.encoder, readable), Most(most_tokens, MOST_SENTENCES)
-            for scored in scored_batches(tagger, readable, documents, alike(rules), sizes, most):
+            batches = batches_of_groups(sizes_of(tagger.encoder, readable), alike(rules), most_tokens, MOST_SENTENCES)
+            for scored in scored_batches(tagger, readable, batches):
                 seen = None if look is None else partial(look, scored.indices)
                 those = [rules[i] for i in scored.indices]
                 wanted = (with_probabilities, probability)

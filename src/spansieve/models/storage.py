@@ -2,7 +2,6 @@
 
 config.json         what the model is, its labels, and the checksums of its files and of itself
 model.safetensors   the weights
-lexicon.json        the names of the training data, where the model has a lexicon
 encoder/            tokenizer and configuration of a Hugging Face encoder
 README.md           the model card, with scores
 """
@@ -21,7 +20,6 @@ import torch
 from safetensors.torch import load_file
 
 from spansieve.config import BUILTIN, ModelConfig, from_dict, to_dict
-from spansieve.data.lexicon import Lexicon
 from spansieve.labels import LabelSet
 from spansieve.models.disk import (
     checksum,
@@ -40,7 +38,6 @@ from spansieve.models.inspecting import (
     check_names,
     check_shapes,
     check_sizes,
-    read_lexicon,
     read_object,
     refusing,
     shapes_of,
@@ -50,7 +47,6 @@ from spansieve.models.tagger import Tagger
 FORMAT = "spansieve model"
 VERSION = 1
 CONFIG, WEIGHTS, ENCODER, CARD = "config.json", "model.safetensors", "encoder", "README.md"
-LEXICON = "lexicon.json"
 EXPORTED = "manifest.json"  # what an exported model has instead: see prediction/onnx/folder.py
 
 
@@ -77,8 +73,6 @@ def save_model(tagger: Tagger, folder: Path, card: str = "", weights: Mapping[st
 
 def _fill(folder: Path, tagger: Tagger, card: str, weights: Mapping[str, torch.Tensor]) -> None:
     save_weights(weights, folder / WEIGHTS)
-    if tagger.lexicon is not None:
-        write_durably(folder / LEXICON, tagger.lexicon.to_json())
     encoder = folder / ENCODER
     encoder.mkdir()
     with system_errors(encoder):
@@ -165,16 +159,7 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
             check_shapes(Tagger(config, labels, folder / ENCODER).state_dict(), shapes, folder / WEIGHTS)
         tagger = Tagger(config, labels, folder / ENCODER)
         tagger.load_state_dict(load_file(folder / WEIGHTS))
-        tagger.lexicon = _lexicon(folder, about, tagger)
     return tagger.to(usable).eval()
-
-
-def _lexicon(folder: Path, about: Mapping[str, Any], tagger: Tagger) -> Lexicon | None:
-    if LEXICON not in about["files"]:
-        if tagger.config.lexicon_weight:
-            raise ModelError(f"{folder / CONFIG} must name a {LEXICON}: the model has a lexicon_weight")
-        return None
-    return read_lexicon(folder / LEXICON, tagger.head.num_scored)
 
 
 def checked_description(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
 from spansieve.data.flattening import flat
-from spansieve.data.lexicon import Lexicon
 from spansieve.data.nesting import laminar
 from spansieve.labels import LabelSet
 from spansieve.models.crf import CRF
@@ -25,7 +24,6 @@ from spansieve.models.filter_only import FilterOnly
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.global_selection import GlobalSelection
 from spansieve.models.head import HeadGold
-from spansieve.models.listening import Listening
 from spansieve.models.nested import Nested, NestedFilterOnly
 from spansieve.models.partial import Ranges
 from spansieve.models.semi_crf import SemiCRF
@@ -76,7 +74,6 @@ class Tagger(nn.Module):
         self.encoder = build_encoder(config, folder)
         self.dropout = nn.Dropout(config.dropout)
         self.head = HEADS[config.head](config, labels, self.encoder.size, config.max_width)
-        self.lexicon: Lexicon | None = None
 
     @classmethod
     def for_data(cls, config: ModelConfig, examples: Sequence[Example]) -> Tagger:
@@ -87,18 +84,7 @@ class Tagger(nn.Module):
             raise ValueError(f"training data must have at least one entity, got {len(examples)} sentences with none")
         labels = LabelSet(sorted({segment.label for segment in segments}))
         max_width = config.max_width or max(segment.width for segment in segments)
-        tagger = cls(replace(config, max_width=max_width), labels)
-        if config.lexicon_weight:
-            tagger.lexicon = tagger.lexicon_of(examples)
-        return tagger
-
-    def lexicon_of(self, examples: Sequence[Example]) -> Lexicon:
-        names = (
-            name
-            for example in examples
-            for name in self.head.names(example.tokens, self._ids(self.training_segments(example)[0]))
-        )
-        return Lexicon.of(names, self.head.num_scored)
+        return cls(replace(config, max_width=max_width), labels)
 
     def batch(
         self,
@@ -150,10 +136,6 @@ class Tagger(nn.Module):
 
     def named(self, segments: Sequence[Segment]) -> list[NamedSegment]:
         return [NamedSegment(s.start, s.end, self.labels.name(s.label)) for s in segments]
-
-    @property
-    def listening(self) -> Listening:
-        return Listening.of(self.config, self.head.max_width, self.lexicon)
 
     @property
     def device(self) -> torch.device:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from spansieve.crf import Distribution
 from spansieve.data.tokenizing import Token
-from spansieve.models.found import Documents, Found
+from spansieve.models.found import Found
 from spansieve.models.predicting import predict_segments
 from spansieve.models.readings import readings_of
 from spansieve.models.tagger import Tagger
@@ -45,11 +45,7 @@ class Analysed(NamedTuple):
 
 
 def analyse_tokens(
-    tagger: Tagger,
-    sentences: Sequence[Sequence[str]],
-    top_k: int,
-    batch_tokens: int | None = None,
-    documents: Documents | None = None,
+    tagger: Tagger, sentences: Sequence[Sequence[str]], top_k: int, batch_tokens: int | None = None
 ) -> list[Analysed]:
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
@@ -62,7 +58,7 @@ def analyse_tokens(
             readings[i] = [Found(tagger.named(segments), [share]) for segments, share in found]
             entropies[i] = max(0.0, entropy)
 
-    found = predict_segments(tagger, sentences, True, look, batch_tokens, documents=documents)
+    found = predict_segments(tagger, sentences, with_probabilities=True, look=look, batch_tokens=batch_tokens)
     return [Analysed(*parts) for parts in zip(found, readings, entropies)]
 
 

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from spansieve.crf import FilteredSemiMarkov, NestedSegments
 from spansieve.crf.candidates import Windows
+from spansieve.data.batching import batches_of_groups
 from spansieve.models.constraints import Constraints, Rules, alike, checked_constraints
 from spansieve.models.deciding import decide, support_of
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.found import Documents, Found, Probability
+from spansieve.models.found import Found, Probability
 from spansieve.models.local_scores import local_log_probabilities
-from spansieve.models.planning import Most
 from spansieve.models.readings import readings_of
 from spansieve.models.scoring import Scored, scored_batches
 from spansieve.models.tagger import Tagger
@@ -83,7 +83,6 @@ def explain(
     with_graph: bool = True,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
-    documents: Documents | None = None,
 ) -> list[Explanation]:
     """What the model finds in each sentence, its `top_k` best readings, and its graph.
 
@@ -100,8 +99,8 @@ def explain(
     tagger.eval()
     try:
         with torch.no_grad():  # the k best come by gradients, which inference mode has none of
-            lengths, most = list(map(len, sentences)), Most(MOST_TOKENS, MOST_SENTENCES)
-            for scored in scored_batches(tagger, sentences, documents, alike(rules), lengths, most):
+            batches = batches_of_groups(list(map(len, sentences)), alike(rules), MOST_TOKENS, MOST_SENTENCES)
+            for scored in scored_batches(tagger, sentences, batches):
                 those = [rules[i] for i in scored.indices]
                 explained |= zip(scored.indices, _explained(tagger, scored, those, top_k, with_graph, probability))
     finally:

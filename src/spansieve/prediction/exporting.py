@@ -31,7 +31,6 @@ from spansieve.prediction.onnx.folder import (
     BESIDE,
     DECODER,
     ENCODER,
-    LEXICON,
     SCORERS,
     TOKENIZER,
     ExportError,
@@ -74,10 +73,7 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
     _write_scorers(folder / SCORERS, tagger.head, encoder.size)
     np.savez(folder / DECODER, **_decoder_arrays(tagger.head))  # type: ignore[arg-type]
     config = replace(tagger.config, encoder=replace(tagger.config.encoder, name=encoder_name(tagger.config)))
-    if tagger.lexicon is not None:
-        (folder / LEXICON).write_text(tagger.lexicon.to_json(), encoding="utf-8")
-    has_lexicon = tagger.lexicon is not None
-    write_manifest(folder, Manifest(config, tagger.labels, layout, splits_special, int8, has_lexicon))
+    write_manifest(folder, Manifest(config, tagger.labels, layout, splits_special, int8))
 
 
 def _decoder_arrays(head: Head) -> dict[str, np.ndarray]:

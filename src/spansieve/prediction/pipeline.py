@@ -19,8 +19,6 @@ from spansieve.crf import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByMask
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
-from spansieve.models.listening import News
-from spansieve.models.scoring import Scored, heard
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
@@ -64,9 +62,7 @@ class Pipeline:
         self.names = ("", *tagger.labels)  # by id: null has none
         self.nests = tagger.head.takes_nested
         self._transition: np.ndarray | None = None  # on the host, once it was asked for
-        reader = reader_of(tagger.encoder)
-        listening = tagger.listening if tagger.listening.is_any else None
-        self.preparer = Preparer(reader, tokenizer, sentences, batch_tokens, BATCH_SENTENCES, listening)
+        self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
         self.prepared = PreparedAhead(self.preparer, workers)
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
@@ -80,30 +76,12 @@ class Pipeline:
                 while flying:
                     yield from self._landed(*flying.popleft())
                 yield from chunk.entities()
-            for batch, deciding in zip(prepared.batches, self._launched(prepared, probabilities)):
-                flying.append((chunk, batch, deciding))
+            for batch in prepared.batches:
+                flying.append((chunk, batch, self.launch(self.on_device(batch), batch.lengths, probabilities)))
                 if len(flying) > BATCHES_IN_FLIGHT:
                     yield from self._landed(*flying.popleft())
         while flying:
             yield from self._landed(*flying.popleft())
-
-    def _launched(self, prepared: Prepared, probabilities: bool) -> Iterator[Deciding]:
-        if prepared.news is None:
-            for batch in prepared.batches:
-                yield self.launch(self.on_device(batch), batch.lengths, probabilities)
-            return
-        for batch, one in zip(prepared.batches, self._heard(prepared.batches, prepared.news)):
-            yield self.decide(one.scores, one.lengths, batch.lengths, probabilities)
-
-    @torch.inference_mode()
-    def _heard(self, batches: Sequence[PreparedBatch], news: News) -> list[Scored]:
-        """All of a chunk are scored before any is decided on."""
-        return heard(self.tagger, [self._scored(batch) for batch in batches], news)
-
-    def _scored(self, batch: PreparedBatch) -> Scored:
-        there = self.on_device(batch)
-        vectors = self.token_vectors(there)
-        return Scored(batch.sentence.tolist(), there.lengths, vectors, self.tagger.head.scores(vectors))
 
     @staticmethod
     def _landed(chunk: ChunkOfTexts, batch: PreparedBatch, deciding: Deciding) -> Iterator[tuple[str, list[Entity]]]:
@@ -133,7 +111,6 @@ class Pipeline:
         """(B, L, D), in single precision."""
         return self.tagger.vectors(batch).float()
 
-    @torch.inference_mode()
     def decide(
         self, scores: tuple[Tensor, ...], lengths_there: Tensor, lengths: np.ndarray, probabilities: bool
     ) -> Deciding:

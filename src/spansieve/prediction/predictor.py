@@ -10,12 +10,12 @@ import torch
 
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.constraints import Constraints
-from spansieve.models.found import Documents, Found, Probability
+from spansieve.models.found import Found, Probability
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.prediction.analysing import Analysis, analyse_tokens, analysis_of
-from spansieve.prediction.texts import TextPredictor, documents_of, listed, words_of
+from spansieve.prediction.texts import TextPredictor, listed, words_of
 
 
 def load(
@@ -57,10 +57,8 @@ class Predictor(TextPredictor):
         sentences: Sequence[Sequence[str]],
         probabilities: bool = False,
         constraints: Sequence[Constraints | None] | None = None,
-        documents: Documents | None = None,
     ) -> list[Found]:
-        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens, and
-        documents, one per sentence, say which of them belong together."""
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
         return predict_segments(
             self.tagger,
             sentences,
@@ -68,7 +66,6 @@ class Predictor(TextPredictor):
             batch_tokens=self.batch_tokens,
             probability=self.probability,
             constraints=constraints,
-            documents=documents,
         )
 
     @overload
@@ -86,7 +83,6 @@ class Predictor(TextPredictor):
         texts = listed(texts)
         pieces = self.pieces(texts, sentences)
         found: list[list[Analysis]] = [[] for _ in texts]
-        analysed = analyse_tokens(self.tagger, words_of(pieces), top_k, self.batch_tokens, documents_of(pieces))
-        for piece, one in zip(pieces, analysed):
+        for piece, one in zip(pieces, analyse_tokens(self.tagger, words_of(pieces), top_k, self.batch_tokens)):
             found[piece.text].append(analysis_of(texts[piece.text], piece.tokens, one))
         return found

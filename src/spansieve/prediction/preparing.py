@@ -25,7 +25,6 @@ import numpy as np
 from spansieve.data.batching import batches_by_length
 from spansieve.data.tokenizing import Tokenizer, sequences_of_text
 from spansieve.models.found import readable_sentences
-from spansieve.models.listening import Listening, News
 from spansieve.prediction.readers import Reader
 from spansieve.prediction.texts import chunks_of
 
@@ -49,7 +48,6 @@ class Prepared(NamedTuple):
     first: np.ndarray  # of each sentence: its first token among all
     start: np.ndarray  # (T,): in characters of the text
     end: np.ndarray  # (T,)
-    news: News | None  # of the lexicon, and of each text as a document, where anybody listens
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ class Preparer:
     sentences: bool
     batch_tokens: int
     batch_sentences: int
-    listening: Listening | None = None  # None: nobody listens
 
     def __call__(self, texts: Sequence[str]) -> Prepared:
         found = [sequences_of_text(text, self.tokenizer, self.sentences) for text in texts]
@@ -67,21 +64,14 @@ class Preparer:
         words = readable_sentences([[token[0] for token in tokens] for tokens in sequences])
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         flat = list(chain.from_iterable(sequences))
-        text = np.repeat(np.arange(len(texts)), list(map(len, found)))
         plan = batches_by_length(self.reader.sizes(words), self.batch_tokens, self.batch_sentences)
         return Prepared(
             [self._batch(indices, words, lengths) for indices in plan],
-            text,
+            np.repeat(np.arange(len(texts)), list(map(len, found))),
             lengths.cumsum() - lengths,
             np.fromiter((token[1] for token in flat), np.int64, len(flat)),
             np.fromiter((token[2] for token in flat), np.int64, len(flat)),
-            self._news(words, text.tolist()),
         )
-
-    def _news(self, words: Sequence[Sequence[str]], text: list[int]) -> News | None:
-        if self.listening is None:
-            return None
-        return self.listening.news(words, text if self.listening.to_documents else None)
 
     def _batch(self, indices: list[int], words: Sequence[Sequence[str]], lengths: np.ndarray) -> PreparedBatch:
         return PreparedBatch(self.reader.features([words[i] for i in indices]), lengths[indices], np.array(indices))

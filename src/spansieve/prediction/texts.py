@@ -11,7 +11,7 @@ from spansieve.data.example import Example
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizing import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.models.constraints import Constraints, checked_constraints
-from spansieve.models.found import Documents, Found
+from spansieve.models.found import Found
 from spansieve.prediction.placing import placed
 from spansieve.segments import Entity
 
@@ -40,10 +40,8 @@ class TextPredictor(ABC):
         sentences: Sequence[Sequence[str]],
         probabilities: bool = False,
         constraints: Sequence[Constraints | None] | None = None,
-        documents: Documents | None = None,
     ) -> list[Found]:
-        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens, and
-        documents, one per sentence, say which of them belong together."""
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a string is a collection of strings, too
@@ -82,7 +80,7 @@ class TextPredictor(ABC):
         pieces = self.pieces(texts, sentences)
         known = placed_in_pieces(checked_constraints(constraints, len(texts), "text"), texts, pieces)
         entities: list[list[Entity]] = [[] for _ in texts]
-        for piece, found in zip(pieces, self._predicted(pieces, probabilities, known)):
+        for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, found)
         return entities
 
@@ -107,15 +105,10 @@ class TextPredictor(ABC):
         for chunk in chunks_of(texts):
             pieces = self.pieces(chunk, sentences)
             known = None if each is None else placed_in_pieces(list(islice(each, len(chunk))), chunk, pieces)
-            for piece, found in zip(pieces, self._predicted(pieces, False, known)):
+            for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), constraints=known)):
                 offsets = tuple((token.start, token.end) for token in piece.tokens)
                 words = tuple(token.text for token in piece.tokens)
                 yield Example(words, tuple(found.segments), text=chunk[piece.text], offsets=offsets)
-
-    def _predicted(
-        self, pieces: Sequence[Piece], probabilities: bool, constraints: Sequence[Constraints | None] | None
-    ) -> list[Found]:
-        return self.predict_tokens(words_of(pieces), probabilities, constraints, documents_of(pieces))
 
     def pieces(self, texts: Sequence[str], sentences: bool) -> list[Piece]:
         return [
@@ -149,11 +142,6 @@ def placed_in_pieces(
 
 def words_of(pieces: Sequence[Piece]) -> list[list[str]]:
     return [[token.text for token in piece.tokens] for piece in pieces]
-
-
-def documents_of(pieces: Sequence[Piece]) -> list[int]:
-    """Each text is one."""
-    return [piece.text for piece in pieces]
 
 
 def chunks_of(

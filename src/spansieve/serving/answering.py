@@ -12,7 +12,7 @@ from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found
 from spansieve.prediction.explaining import LONGEST, Explanation, Graph, explain
 from spansieve.prediction.predictor import Predictor
-from spansieve.prediction.texts import Piece, documents_of, entities_of, placed_in_pieces
+from spansieve.prediction.texts import Piece, entities_of, placed_in_pieces
 from spansieve.segments import NamedSegment
 from spansieve.serving import schema
 from spansieve.serving.batching import Task
@@ -31,7 +31,6 @@ class Read(NamedTuple):
 
     tokens: Sequence[str]
     known: Constraints | None
-    document: int
 
 
 @dataclass(frozen=True)
@@ -62,15 +61,14 @@ class Answerer:
         texts, given = [task.text for task in tasks], [task.constraints for task in tasks]
         pieces = [Piece(i, sentence) for i, found in enumerate(sentences) for sentence in found]
         known = placed_in_pieces(given, texts, pieces) or [None] * len(pieces)
-        read = list(map(Read, tokens, known, documents_of(pieces)))
+        read = list(map(Read, tokens, known))
         explained = iter(self._explained(read, *_wish(tasks[0])))
         return [self._result(task, found, [next(explained) for _ in found]) for task, found in zip(tasks, sentences)]
 
     def _explained(
         self, read: Sequence[Read], alternatives: int, graph: bool
     ) -> list[tuple[Found, Explanation | None]]:
-        """What is found, and the explanation where it was asked for and the sentence is not too long for it. Sentences
-        that are explained hear of each other, and so do those that are not."""
+        """What is found, and the explanation where it was asked for and the sentence is not too long for it."""
         is_wanted = [bool(alternatives or graph) and len(one.tokens) <= LONGEST for one in read]
         shared, others = ([one for one, wanted in zip(read, is_wanted) if wanted is side] for side in (True, False))
         found = iter(self._predicted(others))
@@ -78,21 +76,12 @@ class Answerer:
         return [_pair(next(explained)) if wanted else (next(found), None) for wanted in is_wanted]
 
     def _predicted(self, read: Sequence[Read]) -> list[Found]:
-        return self.predictor.predict_tokens(
-            [one.tokens for one in read], True, [one.known for one in read], [one.document for one in read]
-        )
+        return self.predictor.predict_tokens([one.tokens for one in read], True, [one.known for one in read])
 
     def _explanations(self, read: Sequence[Read], top_k: int, graph: bool) -> list[Explanation]:
-        predictor = self.predictor
-        return explain(
-            predictor.tagger,
-            [one.tokens for one in read],
-            top_k,
-            graph,
-            predictor.probability,
-            [one.known for one in read],
-            [one.document for one in read],
-        )
+        tagger, probability = self.predictor.tagger, self.predictor.probability
+        tokens, known = [one.tokens for one in read], [one.known for one in read]
+        return explain(tagger, tokens, top_k, graph, probability, known)
 
     def _result(
         self, task: Task, sentences: list[list[Token]], explained: list[tuple[Found, Explanation | None]]

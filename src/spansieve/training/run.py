@@ -132,8 +132,6 @@ def _write(result: TrainingResult, folder: Path) -> None:
 
 
 def _scores(tagger: Tagger, examples: Sequence[Example]) -> dict[str, Any]:
-    found = predict_segments(
-        tagger, [example.tokens for example in examples], documents=[example.document for example in examples]
-    )
+    found = predict_segments(tagger, [example.tokens for example in examples])
     lengths = [len(example) for example in examples]
     return evaluate([example.segments for example in examples], [one.segments for one in found], lengths).to_dict()

@@ -9,7 +9,6 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from spansieve.crf import Distribution
-from spansieve.data.batching import documents_together
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.filtered import FilteredHead, GraphCounts
@@ -26,7 +25,7 @@ class DevScore:
 
 
 def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerator) -> DevScore:
-    own = documents_of_process(examples, accelerator.process_index, accelerator.num_processes)
+    own = examples[accelerator.process_index :: accelerator.num_processes]
     counts = [GraphCounts()]
     head = tagger.head
 
@@ -34,10 +33,9 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
         assert isinstance(head, FilteredHead)
         counts.append(head.graph_counts(distribution, [tagger.known_segments(own[i]) for i in indices]))
 
-    sentences, documents = [example.tokens for example in own], [example.document for example in own]
-    seen = look if isinstance(head, FilteredHead) else None
+    sentences = [example.tokens for example in own]
     with accelerator.autocast():
-        found = predict_segments(tagger, sentences, look=seen, documents=documents)
+        found = predict_segments(tagger, sentences, look=look if isinstance(head, FilteredHead) else None)
     pairs = [(list(example.segments), one.segments) for example, one in zip(own, found)]
     if accelerator.num_processes > 1:
         pairs, counts = gather_object(pairs), gather_object(counts)
@@ -46,12 +44,6 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
     for one in counts:
         total = total.plus(one)
     return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
-
-
-def documents_of_process(examples: Sequence[Example], process: int, processes: int) -> list[Example]:
-    """Its share, by whole documents."""
-    together = documents_together([example.document for example in examples], [1] * len(examples), 1)
-    return [examples[i] for part in together[process::processes] for i in part]
 
 
 def _graph(counts: GraphCounts) -> dict[str, float]:

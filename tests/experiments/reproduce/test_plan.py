@@ -24,17 +24,6 @@ def test_a_setting_of_one_head_is_its_own_and_told(plan):
     assert "Of FSemiCRF alone: `model.beta=0.25`." in plan.describe()
 
 
-def test_what_a_preset_has_for_one_head_is_told(plan):
-    plan = replace(plan, preset="pretrained")
-    assert plan.config("crf", 0).model.lexicon_weight == 0.3
-    assert plan.config("fsemicrf", 0).model.lexicon_weight == 1.0
-    assert "Of CRF alone: `model.lexicon_weight=0.3`, `model.mention_weight=0.1`." in plan.describe()
-    assert not any(line.startswith("Of FSemiCRF") for line in plan.describe())
-    level = replace(plan, settings={"model.lexicon_weight": 0.0, "model.mention_weight": 0.0})
-    assert level.config("crf", 0).model.lexicon_weight == 0.0
-    assert "No head has settings of its own." in level.describe()
-
-
 def test_the_page_tells_the_settings(plan):
     said = " ".join(plan.describe())
     assert "Seeds: 0, 1." in said

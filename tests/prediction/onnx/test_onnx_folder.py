@@ -166,6 +166,15 @@ def test_a_manifest_that_does_not_fit_is_refused(subwords, values, tmp_path):
         load(changed(subwords[1], tmp_path / "export", **values))
 
 
+def test_a_setting_that_is_not_known_is_named_with_the_folder(words, tmp_path):
+    """As exports of 0.1.0 have some."""
+    model = json.loads((words[1] / MANIFEST).read_text())["model"]
+    folder = changed(words[1], tmp_path / "export", model=model | {"lexicon_weight": 0.0})
+    with pytest.raises(ExportError, match="unknown setting 'lexicon_weight'") as refused:
+        load(folder)
+    assert str(folder) in str(refused.value)
+
+
 def test_more_labels_than_there_are_scores_for_are_refused(words, tmp_path):
     with pytest.raises(ExportError, match="transition must be numbers of shape"):
         load(changed(words[1], tmp_path / "export", labels=["A", "B", "C", "D"]))

@@ -18,8 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spansieve.config import Head
-from spansieve.data.example import Example
-from spansieve.data.lexicon import Lexicon
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found, readable_sentences
@@ -28,9 +26,8 @@ from spansieve.prediction.exporting import _quantise, export_model
 from spansieve.prediction.onnx import predictor as predictor_module
 from spansieve.prediction.onnx import reading
 from spansieve.prediction.onnx.decoding import DECODERS
-from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, ExportError, read_manifest, write_manifest
+from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_manifest, write_manifest
 from spansieve.prediction.predictor import Predictor
-from spansieve.segments import NamedSegment
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
 
@@ -61,35 +58,14 @@ def test_what_is_found_is_what_the_model_finds(kind, seed, request):
 
 
 @pytest.mark.parametrize("head", get_args(Head))
-def test_scores_are_told_of_the_document_and_the_lexicon(head, tmp_path):
-    tagger = drawn_tagger(head, mention_weight=0.4, frame_weight=0.3, lexicon_weight=1.0)
-    named = [Example(("Paris", "in", "London"), (NamedSegment(0, 1, "PER"), NamedSegment(2, 3, "ORG")))]
-    tagger.lexicon = tagger.lexicon_of(named)
-    assert len(tagger.lexicon.find(drawn_sentences(4)).start) > 20
-    model = Predictor(tagger)
+def test_every_head_finds_what_the_model_finds(head, tmp_path):
+    model = Predictor(drawn_tagger(head))
     export_model(model.tagger, tmp_path / "export")
-    exported, sentences = onnx.load(tmp_path / "export"), drawn_sentences(4)
-    documents = [[None, "a", 2][i % 3] for i in range(len(sentences))]
-    expected = model.predict_tokens(sentences, True, documents=documents)
-    assert same(exported.predict_tokens(sentences, True, documents=documents), expected)
-    assert not same(model.predict_tokens(sentences, True), expected)
+    exported = onnx.load(tmp_path / "export")
+    check_same(model, exported, drawn_sentences(4))
     texts = [TEXT, " . ".join(TEXT.split()), ""]
-    for found, theirs in zip(exported.predict(texts), model.predict(texts)):
+    for found, theirs in zip(exported.predict(texts), model.predict(texts), strict=True):
         assert [entity[:4] for entity in found] == [entity[:4] for entity in theirs]
-
-
-def test_an_export_that_lacks_its_lexicon_is_refused(tmp_path):
-    export_model(drawn_tagger("fsemicrf", lexicon_weight=1.0), tmp_path)
-    with pytest.raises(ExportError, match="there must be a lexicon for a lexicon_weight, got none"):
-        onnx.load(tmp_path)
-
-
-def test_a_lexicon_that_does_not_fit_is_refused(tmp_path):
-    tagger = drawn_tagger("fsemicrf", lexicon_weight=1.0)
-    tagger.lexicon = Lexicon.of([(["Ada"], 1)], 9)
-    export_model(tagger, tmp_path)
-    with pytest.raises(ExportError, match=r"lexicon\.json is damaged: .*it must have 4 labels, got 9"):
-        onnx.load(tmp_path)
 
 
 @BOTH
@@ -315,6 +291,6 @@ def test_weights_too_many_for_one_file(int8, tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "LARGEST", 0)
     export_model(tagger, folder, int8)
     assert "encoder.onnx.data" in json.loads((folder / MANIFEST).read_text())["files"]
-    assert {path.name for path in folder.iterdir()} == {*NAMES - {"tokenizer.json", "lexicon.json"}, MANIFEST}
+    assert {path.name for path in folder.iterdir()} == {*NAMES - {"tokenizer.json"}, MANIFEST}
     assert "encoder.onnx.data" not in json.loads((one_file / MANIFEST).read_text())["files"]
     check_same(onnx.load(one_file), onnx.load(folder), drawn_sentences(1))

@@ -52,11 +52,8 @@ class Plan:
 
     @property
     def base(self) -> Config:
-        """The preset on the encoder, as it is for FSemiCRF."""
-        return self._preset(OURS)
-
-    def _preset(self, head: str) -> Config:
-        chosen = preset(self.preset_name, head)
+        """The preset on the encoder."""
+        chosen = preset(self.preset_name)
         return chosen if self.encoder is None else with_settings(chosen, {"model.encoder.name": self.encoder})
 
     @property
@@ -68,7 +65,7 @@ class Plan:
         return Path(self.base.model.encoder.name).name
 
     def config(self, head: str, seed: int) -> Config:
-        shared = with_settings(self._preset(head), {"training.seed": seed, **self.settings})
+        shared = with_settings(self.base, {"model.head": head, "training.seed": seed, **self.settings})
         return with_settings(shared, self.settings_of.get(head, {}))
 
     def stem(self, table: str) -> str:
@@ -87,14 +84,11 @@ class Plan:
             lines.append(
                 f"Beside them, of {NAMES[OURS]}'s filter and graph, which no other head reads: {written(filters)}."
             )
-        own = {head: own for head in NAMES if head in self.heads and (own := self._own(head))}
-        lines += [f"Of {NAMES[head]} alone: {written(settings)}." for head, settings in own.items()]
-        return lines if own else [*lines, "No head has settings of its own."]
-
-    def _own(self, head: str) -> dict[str, Any]:
-        """What one head has that others have not: by the preset, unless all are given the same, and by the plan."""
-        by_preset = _beyond(with_settings(self._preset(head), self.settings), with_settings(self.base, self.settings))
-        return by_preset | dict(self.settings_of.get(head, {}))
+        for head, own in self.settings_of.items():
+            lines.append(f"Of {NAMES[head]} alone: {written(own)}.")
+        if not self.settings_of:
+            lines.append("No head has settings of its own.")
+        return lines
 
 
 def written(settings: Mapping[str, Any]) -> str:

@@ -36,9 +36,6 @@ class Decoder(Protocol):
     ) -> Decoded:
         """Of scores, and of lengths (B,); with rules, one per sentence, that all ban the same pairs."""
 
-    def candidates(self, scores: Arrays, lengths: np.ndarray) -> FlatSegments | None:
-        """What the filter keeps, where there is one and segments do not nest."""
-
 
 class Setting(NamedTuple):
     """What a decoder is made for."""
@@ -99,11 +96,6 @@ class FilteredDecoder:
             shares = shares.astype(np.float64) * self._by_filter(local_scores, kept.index[chosen])
         return Decoded(segments, _by_sentence(shares, bounds))
 
-    def candidates(self, scores: Arrays, lengths: np.ndarray) -> FlatSegments | None:
-        local_scores, _ = _checked(scores, 2, self._shape)
-        kept = cpu.filter_spans(local_scores, lengths, threads=self._threads, limits=self._limits)
-        return FlatSegments(*kept.graph)
-
 
 class NestedDecoder:
     """The best laminar set of the candidates of each sentence, a container before what it contains."""
@@ -127,9 +119,6 @@ class NestedDecoder:
             return _under(rules, model, with_probabilities)
         segments = model.best()
         return Decoded(segments, model.shares(segments) if with_probabilities else None)
-
-    def candidates(self, scores: Arrays, lengths: np.ndarray) -> FlatSegments | None:
-        return None
 
 
 class SemiMarkovDecoder:
@@ -160,9 +149,6 @@ class SemiMarkovDecoder:
         marginals = cpu.semi_markov_sums(dense, self._transition, lengths, True, self._threads).marginals
         return Decoded(segments, _by_sentence(marginals[sentence, start, width, label], bounds))
 
-    def candidates(self, scores: Arrays, lengths: np.ndarray) -> FlatSegments | None:
-        return None
-
 
 class LinearChainDecoder:
     """The best well-formed sequence of tags of each sentence, and the segments that it spells."""
@@ -188,9 +174,6 @@ class LinearChainDecoder:
         if not with_probabilities or not any(segments):
             return Decoded(segments, [[] for _ in segments] if with_probabilities else None)
         return Decoded(segments, self._tags.probabilities(Chain.of(dense, self._transition, lengths), segments))
-
-    def candidates(self, scores: Arrays, lengths: np.ndarray) -> FlatSegments | None:
-        return None
 
 
 DECODERS: dict[Head, Callable[[Setting], Decoder]] = {

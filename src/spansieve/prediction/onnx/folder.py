@@ -5,7 +5,6 @@ encoder.onnx     from what is read to a vector per token (built-in encoder) or p
 scorers.onnx     from vectors of tokens to scores
 decoder.npz      the transition and what else decoding needs, as plain arrays
 tokenizer.json   of a Hugging Face encoder
-lexicon.json     the names of the training data, where the model has a lexicon
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from spansieve.nn.subwords import SubwordLayout
 FORMAT = "spansieve onnx"
 VERSION = 1
 MANIFEST, ENCODER, SCORERS = "manifest.json", "encoder.onnx", "scorers.onnx"
-DECODER, TOKENIZER, LEXICON = "decoder.npz", "tokenizer.json", "lexicon.json"
+DECODER, TOKENIZER = "decoder.npz", "tokenizer.json"
 BESIDE = ".data"  # where the weights of a graph are that is too large for one file
-NAMES = {ENCODER, ENCODER + BESIDE, SCORERS, DECODER, TOKENIZER, LEXICON}
+NAMES = {ENCODER, ENCODER + BESIDE, SCORERS, DECODER, TOKENIZER}
 
 
 class ExportError(ValueError):
@@ -45,7 +44,6 @@ class Manifest:
     layout: SubwordLayout | None  # None: the built-in encoder
     splits_special: bool = False  # whether "[SEP]" in a text is cut as any other word
     int8: bool = False
-    has_lexicon: bool = False
 
     @property
     def max_width(self) -> int:
@@ -55,8 +53,7 @@ class Manifest:
     @property
     def names(self) -> set[str]:
         """The files that there must be."""
-        beside = {TOKENIZER: self.layout is not None, LEXICON: self.has_lexicon}
-        return {ENCODER, SCORERS, DECODER, *(name for name, is_there in beside.items() if is_there)}
+        return {ENCODER, SCORERS, DECODER} | (set() if self.layout is None else {TOKENIZER})
 
 
 # ---- Writing ---------------------------------------------------------------------------------------------------------
@@ -102,7 +99,6 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         "layout": None if manifest.layout is None else asdict(manifest.layout),
         "splits_special": manifest.splits_special,
         "int8": manifest.int8,
-        "has_lexicon": manifest.has_lexicon,
         "files": files,
     }
     write_durably(folder / MANIFEST, json.dumps(sealed(about), indent=2, ensure_ascii=False) + "\n")
@@ -130,12 +126,9 @@ def read_manifest(folder: Path) -> Manifest:
             _layout(about["layout"]),
             bool(about["splits_special"]),
             bool(about["int8"]),
-            bool(about.get("has_lexicon")),  # exports of older versions have none
         )
         if manifest.model.max_width is None:
             raise ConfigError("max_width must be set, got none")
-        if manifest.model.lexicon_weight and not manifest.has_lexicon:
-            raise ConfigError("there must be a lexicon for a lexicon_weight, got none")
         if (manifest.layout is None) != (manifest.model.encoder.name == BUILTIN):
             raise ConfigError("layout must be there for a Hugging Face encoder, and only for one")
     except (KeyError, TypeError, AttributeError, ValueError) as error:

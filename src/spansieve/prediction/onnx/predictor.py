@@ -6,31 +6,25 @@ Axes: B sentences, L tokens, D features.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
 
-from spansieve.data.lexicon import Lexicon
+from spansieve.data.batching import batches_of_groups
 from spansieve.data.tokenizing import Tokenizer, tokens_of_text
 from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support, alike, checked_constraints
 from spansieve.models.found import (
     MOST_SENTENCES,
     MOST_TOKENS,
-    Documents,
     Found,
     Probability,
     check_probability,
     readable_sentences,
 )
-from spansieve.models.hearing import ArrayCells, HeardBatch, hear
-from spansieve.models.listening import Listening, News
-from spansieve.models.planning import Most, checked_documents, planned
 from spansieve.prediction.cores import usable_cores
 from spansieve.prediction.onnx.decoding import NESTED, Decoder, Setting, decoder_of
-from spansieve.prediction.onnx.folder import DECODER, LEXICON, SCORERS, ExportError, Manifest, read_manifest
+from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
 from spansieve.prediction.onnx.graphs import Graph
 from spansieve.prediction.onnx.reading import Encoder, encoder_of
 from spansieve.prediction.texts import TextPredictor
@@ -54,16 +48,7 @@ def load(
     arrays = _decoder_arrays(folder / DECODER)
     decoder = decoder_of(Setting(manifest, arrays, threads, probability == "with-filter"))
     encoder, scorers = encoder_of(folder, manifest, threads), Graph(folder / SCORERS, threads)
-    lexicon = _lexicon(folder / LEXICON, len(arrays["transition"])) if manifest.has_lexicon else None
-    return OnnxPredictor(manifest, encoder, scorers, decoder, lexicon, tokenizer, batch_tokens)
-
-
-class Scored(NamedTuple):
-    """A batch."""
-
-    indices: Sequence[int]  # which of the sentences
-    lengths: np.ndarray  # (B,)
-    scores: list[np.ndarray]  # (B, L, …) each
+    return OnnxPredictor(manifest, encoder, scorers, decoder, tokenizer, batch_tokens)
 
 
 class OnnxPredictor(TextPredictor):
@@ -76,7 +61,6 @@ class OnnxPredictor(TextPredictor):
         encoder: Encoder,
         scorers: Graph,
         decoder: Decoder,
-        lexicon: Lexicon | None = None,
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
     ) -> None:
@@ -85,7 +69,6 @@ class OnnxPredictor(TextPredictor):
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         self.manifest, self.batch_tokens = manifest, batch_tokens
         self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
-        self._listening = Listening.of(manifest.model, manifest.max_width, lexicon)
         # Spans that start in one block of tokens end in the next.
         self._beyond = 0 if manifest.model.head == "crf" else manifest.max_width - 1
 
@@ -98,42 +81,18 @@ class OnnxPredictor(TextPredictor):
         sentences: Sequence[Sequence[str]],
         probabilities: bool = False,
         constraints: Sequence[Constraints | None] | None = None,
-        documents: Documents | None = None,
     ) -> list[Found]:
-        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens, and
-        documents, one per sentence, say which of them belong together."""
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
         readable = readable_sentences(sentences)
         rules = list(map(self._support.rules, checked_constraints(constraints, len(readable)), readable))
-        documents = checked_documents(documents, len(readable), self._listening.to_documents)
         found = [Found([], [] if probabilities else None) for _ in readable]
         groups = [[i for i in group if readable[i]] for group in alike(rules)]
-        most = Most(self.batch_tokens or MOST_TOKENS, MOST_SENTENCES)
-        for batches in planned(self._encoder.sizes(readable), groups, documents, most):
-            scored = [self._scored(indices, readable) for indices in batches]
-            if documents is not None or self._listening.to_lexicon:
-                self._hear(scored, self._listening.news(readable, documents, chain.from_iterable(batches)))
-            for one in scored:
-                found_there = self._found(one, [rules[i] for i in one.indices], probabilities)
-                for i, of_sentence in zip(one.indices, found_there):
-                    found[i] = of_sentence
+        most_tokens = self.batch_tokens or MOST_TOKENS
+        for indices in batches_of_groups(self._encoder.sizes(readable), groups, most_tokens, MOST_SENTENCES):
+            read, own_rules = [readable[i] for i in indices], [rules[i] for i in indices]
+            for i, of_sentence in zip(indices, self._found(read, own_rules, probabilities)):
+                found[i] = of_sentence
         return found
-
-    def _scored(self, indices: Sequence[int], sentences: Sequence[Sequence[str]]) -> Scored:
-        """A batch, in which no sentence is empty."""
-        read = [sentences[i] for i in indices]
-        lengths = np.fromiter(map(len, read), np.int64, len(read))
-        return Scored(indices, lengths, self._scores(self._encoder.vectors(read)))
-
-    def _hear(self, batches: Sequence[Scored], news: News) -> None:
-        ready = [
-            HeardBatch(
-                one.indices,
-                ArrayCells(one.scores[-1]),
-                self._decoder.candidates(one.scores, one.lengths) if news.is_of_documents else None,
-            )
-            for one in batches
-        ]
-        hear(ready, news, self._listening)
 
     @property
     def _support(self) -> Support:
@@ -141,9 +100,14 @@ class OnnxPredictor(TextPredictor):
         head, widest = manifest.model.head, manifest.max_width
         return Support(manifest.labels, lambda s: head == "crf" or s.width <= widest, widest, head in NESTED)
 
-    def _found(self, scored: Scored, rules: Sequence[Rules], with_probabilities: bool) -> list[Found]:
+    def _found(
+        self, sentences: Sequence[Sequence[str]], rules: Sequence[Rules], with_probabilities: bool
+    ) -> list[Found]:
+        """Of a batch, in which no sentence is empty."""
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        scores = self._scores(self._encoder.vectors(sentences))
         has_rules = any(one != NO_RULES for one in rules)
-        decoded = self._decoder(scored.scores, scored.lengths, with_probabilities, rules if has_rules else None)
+        decoded = self._decoder(scores, lengths, with_probabilities, rules if has_rules else None)
         name = self.manifest.labels.name
         named = [[NamedSegment(s.start, s.end, name(s.label)) for s in found] for found in decoded.segments]
         probabilities: Sequence[list[float] | None] = decoded.probabilities or [None] * len(named)
@@ -163,13 +127,6 @@ class OnnxPredictor(TextPredictor):
                 for all_scores, part in zip(scores, parts):
                     all_scores[b : b + rows, low : low + BLOCK] = part[:, :BLOCK]
         return scores
-
-
-def _lexicon(path: Path, num_labels: int) -> Lexicon:
-    try:
-        return Lexicon.from_json(path.read_text(encoding="utf-8"), num_labels)
-    except (OSError, ValueError) as error:
-        raise ExportError(f"{path} is damaged: {error}") from error
 
 
 def _decoder_arrays(path: Path) -> dict[str, np.ndarray]:
