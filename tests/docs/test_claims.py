@@ -34,19 +34,17 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
         found = {row[0]: row[header.index("F1")] for row in reversed(scores) if len(row) == len(header)}
         assert {head: found[head] for head in heads} == dict(zip(heads, cells, strict=True)), first
         checked += len(cells)
-    assert checked == 23
+    assert checked == 18
 
 
 @pytest.mark.parametrize(
     ("page", "stem", "figures"),
     [
         ("choose", "nested_germeval2014_cuda", ["72.06", "69.01"]),
-        ("choose", "conll2003_cpu", ["85.59", "83.18", "5.1 minutes"]),
+        ("choose", "conll2003_cpu", ["83.18", "5.1 minutes"]),
         ("choose", "throughput_minilm_cuda", ["0.937"]),
         ("choose", "throughput_conll2003_minilm_gpu", ["0.802"]),
         ("scaling", "bulk_cuda", ["499,161", "563,364", "1,576,776", "1,155,462"]),
-        ("experiments", "table1_conll2003_minilm_gpu", ["91.88 ± 0.21"]),
-        ("experiments", "conll2003_cpu", ["83.18", "84.84", "85.59"]),
         ("experiments", "table1_conll2003-sentences_minilm_gpu", ["90.28 ± 0.14", "90.27 ± 0.18"]),
         ("chunking", "chunking_cpu", ["23.3 candidates", "11.7 chunks", "98.9 %"]),
         ("learning-from-less", "active_learning_cpu", ["about 580"]),
