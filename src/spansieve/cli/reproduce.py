@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -18,9 +18,10 @@ from rich.markup import escape
 from spansieve.config import parsed_setting, presets
 
 if TYPE_CHECKING:
+    from spansieve.evaluation.scores import Scores
     from spansieve.experiments.reproduce.corpora import Corpus
     from spansieve.experiments.reproduce.plan import Plan
-    from spansieve.experiments.reproduce.runs import Outcome
+    from spansieve.experiments.reproduce.runs import Outcome, Run
     from spansieve.models.tagger import Tagger
 
 app = typer.Typer()
@@ -174,19 +175,28 @@ def parsed_settings_of(texts: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _outcomes(plan: Plan, console: Console) -> list[Outcome]:
-    from spansieve.cli.watching import duration
-    from spansieve.experiments.reproduce.runs import is_finished, outcomes, runs_of
+    from spansieve.experiments.reproduce.runs import is_finished, outcomes
 
     console.print(escape(plan.corpus.describe()), highlight=False, soft_wrap=True)
-    runs = runs_of(plan)
-    finished = sum(is_finished(run, plan.corpus) for run in runs)
-    console.print(f"{len(runs)} runs, {finished} of them finished before", highlight=False)
+    _show_missing([plan], console, is_finished)
+    (found,) = outcomes([plan], _shown(console))
+    return found
 
-    def told(outcome: Outcome) -> None:
-        dev, test = (f"{100 * scores.f1:.2f}" for scores in (outcome.dev, outcome.test))
-        console.print(f"{outcome.run}: dev {dev}, test {test} F1 ({duration(outcome.seconds)})", highlight=False)
 
-    return outcomes(plan, told)
+def _show_missing(plans: Sequence[Plan], console: Console, is_done: Callable[[Run, Corpus], bool]) -> None:
+    from spansieve.experiments.reproduce.runs import runs_of
+
+    done = [is_done(run, plan.corpus) for plan in plans for run in runs_of(plan)]
+    console.print(f"{len(done)} runs, {sum(done)} of them finished before", highlight=False)
+
+
+def _shown(console: Console) -> Callable[[Run, Scores], None]:
+    """As a run ends: its dev score only. Test scores are for when every run is finished."""
+
+    def show(run: Run, dev: Scores) -> None:
+        console.print(f"{run}: dev {100 * dev.f1:.2f} F1", highlight=False)
+
+    return show
 
 
 def _first_seed(plan: Plan) -> Plan:
@@ -230,6 +240,62 @@ def table1(
     chosen = replace(plan, heads=tuple(re.findall(r"[\w-]+", heads))) if heads else plan
     page = write_table1(chosen, _outcomes(chosen, console), beside, out, command_line(sys.argv[1:]))
     _told(page, console)
+
+
+@app.command()
+def all_corpora(
+    data: Annotated[Path, typer.Option(help="a folder with a folder for each corpus")],
+    encoder: Annotated[str, typer.Option(help="of the English corpora: a Hugging Face encoder's name or folder")],
+    corpora: Annotated[str | None, typer.Option(help="only these, such as wnut17,genia, with --dev-only")] = None,
+    seeds: Seeds = "3",
+    settings: Set = None,
+    settings_pretrained: Annotated[
+        list[str] | None, typer.Option("--set-pretrained", help="a setting for every head on the pretrained encoder")
+    ] = None,
+    settings_of: SetHead = None,
+    dev_only: Annotated[
+        bool, typer.Option("--dev-only", help="to choose settings: dev scores, no test sentence looked at, no page")
+    ] = False,
+    runs: Runs = Path("runs/reproduce"),
+    jobs: Jobs = 1,
+    device: Device = None,
+    out: Out = RESULTS,
+) -> None:
+    """F1 of every head on all corpora, with tests of the differences to FSemiCRF.
+
+    Test scores are shown when every run is finished and not before. Settings are chosen with --dev-only.
+
+    Example: spansieve reproduce all-corpora --data corpora --encoder bert-base-cased --jobs 8
+    """
+    from spansieve.experiments.measuring import markdown_table
+    from spansieve.experiments.reproduce import all_corpora as module
+    from spansieve.experiments.reproduce.corpora import sample
+    from spansieve.experiments.reproduce.pages import command_line
+    from spansieve.experiments.reproduce.plan import Plan
+    from spansieve.experiments.reproduce.runs import dev_outcomes, is_finished, is_trained, outcomes
+
+    if corpora is not None and not dev_only:
+        raise ValueError("--corpora can be given with --dev-only alone: a page is of all corpora")
+    console = Console()
+    shared = Plan(
+        sample(),
+        parsed_seeds(seeds),
+        settings=dict(map(parsed_setting, settings or [])),
+        settings_of=parsed_settings_of(settings_of or []),
+        device=_device(device),
+        runs=runs,
+        jobs=jobs,
+    )
+    names = re.findall(r"[\w-]+", corpora) if corpora else None
+    pretrained = dict(map(parsed_setting, settings_pretrained or []))
+    plans = module.plans_for(data, names, encoder, shared, pretrained)
+    _show_missing(plans, console, is_trained if dev_only else is_finished)
+    if dev_only:
+        table = module.dev_table(plans, dev_outcomes(plans, _shown(console)))
+        console.print(markdown_table(table.rows), highlight=False, soft_wrap=True)
+        return
+    found = outcomes(plans, _shown(console))
+    _told(module.write_all_corpora(plans, found, out, command_line(sys.argv[1:])), console)
 
 
 @app.command()

@@ -1,14 +1,14 @@
-"""Is one system better than another, or was it luck? Paired tests on the same sentences.
+"""Is one system better than another, or was it luck? Paired tests on the same sentences or documents.
 
-Axes: B sentences, R resamples. A row of the arrays below is one sentence: true positives and predictions of system a,
-true positives and predictions of system b, gold.
+Axes: B sentences, U units of resampling (sentences, or documents where there are some), R resamples. A row of the
+arrays below is one unit: true positives and predictions of system a, true positives and predictions of system b, gold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,13 @@ class Comparison:
         }
 
 
+class PairedDifference(NamedTuple):
+    """A difference of F1 (b less a) with its bootstrap interval and the p-value of approximate randomisation."""
+
+    difference: Interval
+    p_value: float
+
+
 def compare(
     gold: Sequence[Segments],
     a: Sequence[Segments],
@@ -82,7 +89,7 @@ def compare(
     (True, 20)
     """
     check_confidence(confidence)
-    rows = _rows(gold, a, b)
+    rows = [paired_counts(gold, a, b)]
     p_value, interval = _paired_bootstrap(rows, confidence, resamples, seed)
     return Comparison(
         evaluate(gold, a, lengths),
@@ -95,6 +102,31 @@ def compare(
     )
 
 
+def paired_difference(
+    rows: Sequence[np.ndarray], confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> PairedDifference:
+    """Test the difference of micro F1 on one corpus, or the mean of the differences on several.
+
+    `rows` has one array of `paired_counts` per corpus; a resample draws from each of them.
+    """
+    check_confidence(confidence)
+    _, interval = _paired_bootstrap(rows, confidence, resamples, seed)
+    return PairedDifference(interval, _randomisation(rows, resamples, seed))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p-values for their number (Holm 1979): the chance of any false alarm among all of them is held.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest
+    return corrected
+
+
 def differences_of(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments]) -> tuple[Difference, ...]:
     """The sentences on which the systems do not predict the same set of segments, in order."""
     found = []
@@ -105,14 +137,27 @@ def differences_of(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[
     return tuple(found)
 
 
-def _rows(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments]) -> np.ndarray:
-    """(B, 5)"""
-    for name, given in (("a", a), ("b", b)):
+def paired_counts(
+    gold: Sequence[Segments],
+    a: Sequence[Segments],
+    b: Sequence[Segments],
+    documents: Sequence[Hashable | None] | None = None,
+) -> np.ndarray:
+    """Count the two systems' segments by sentence or, with `documents`, by document: (U, 5). A sentence whose document
+    is None is a unit of its own."""
+    for name, given in (("a", a), ("b", b), ("documents", gold if documents is None else documents)):
         if len(given) != len(gold):
             raise ValueError(f"{name} must have one entry per sentence of gold, {len(gold)}, got {len(given)}")
     first = sentence_counts(gold, a).counts.sum(1)  # (B, C)
     second = sentence_counts(gold, b).counts.sum(1)
-    return np.column_stack((first[:, 0], first[:, 2], second[:, 0], second[:, 2], first[:, 1]))
+    rows = np.column_stack((first[:, 0], first[:, 2], second[:, 0], second[:, 2], first[:, 1]))  # (B, 5)
+    if documents is None:
+        return rows
+    units: dict[Hashable, int] = {}
+    unit = [units.setdefault(i if name is None else (name,), len(units)) for i, name in enumerate(documents)]
+    totals = np.zeros((len(units), rows.shape[1]), rows.dtype)
+    np.add.at(totals, unit, rows)
+    return totals
 
 
 def _difference(totals: np.ndarray) -> np.ndarray:
@@ -121,35 +166,46 @@ def _difference(totals: np.ndarray) -> np.ndarray:
     return share(2 * right_b, gold + predicted_b) - share(2 * right_a, gold + predicted_a)
 
 
-def _randomisation(rows: np.ndarray, resamples: int, seed: int) -> float:
-    """Approximate randomisation: if the systems were alike, swapping their outputs on any sentences would not matter.
+def _randomisation(corpora: Sequence[np.ndarray], resamples: int, seed: int) -> float:
+    """Approximate randomisation: if the systems were alike, swapping their outputs on any units would not matter.
 
-    Each resample swaps the outputs of every sentence with probability 1/2. The p-value is (n + 1) / (R + 1), where n of
-    the R resamples differ in micro F1 at least as much as the systems do, in whichever direction. Sentences that would
-    change the totals alike are swapped together, how many by one binomial: O(R · kinds).
+    Each resample swaps the outputs of every unit with probability 1/2. The p-value is (n + 1) / (R + 1), where n of the
+    R resamples differ in micro F1 at least as much as the systems do, in whichever direction.
     """
-    check_resampling(len(rows), resamples)
     generator = np.random.default_rng(seed)
-    totals = rows.sum(0)
-    moves, sizes = np.unique(rows[:, 2:4] - rows[:, :2], axis=0, return_counts=True)  # what a gains by a swap, b loses
-    observed = abs(_difference(totals))
-    count = 0
-    for part in parts_of(resamples, len(moves)):
-        moved = generator.binomial(sizes, 0.5, size=(part, len(sizes))) @ moves  # (R, 2)
-        swapped = totals + np.column_stack((moved, -moved, np.zeros(part, np.int64)))
-        count += int((abs(_difference(swapped)) >= observed - ROUNDING).sum())
+    swapped = np.mean([_swapped_differences(rows, resamples, generator) for rows in corpora], axis=0)  # (R,)
+    count = int((abs(swapped) >= abs(_mean_difference(corpora)) - ROUNDING).sum())
     return (count + 1) / (resamples + 1)
 
 
-def _paired_bootstrap(rows: np.ndarray, confidence: float, resamples: int, seed: int) -> tuple[float, Interval]:
+def _swapped_differences(rows: np.ndarray, resamples: int, generator: np.random.Generator) -> np.ndarray:
+    """(R,). Units that would change the totals alike are swapped together, how many by one binomial: O(R · kinds)."""
+    check_resampling(len(rows), resamples)
+    totals = rows.sum(0)
+    moves, sizes = np.unique(rows[:, 2:4] - rows[:, :2], axis=0, return_counts=True)  # what a gains by a swap, b loses
+    found = []
+    for part in parts_of(resamples, len(moves)):
+        moved = generator.binomial(sizes, 0.5, size=(part, len(sizes))) @ moves  # (R, 2)
+        found.append(_difference(totals + np.column_stack((moved, -moved, np.zeros(part, np.int64)))))
+    return np.concatenate(found)
+
+
+def _paired_bootstrap(
+    corpora: Sequence[np.ndarray], confidence: float, resamples: int, seed: int
+) -> tuple[float, Interval]:
     """How often the difference of a resample is as far from the observed one as that is from 0, and the interval.
 
     Again (n + 1) / (R + 1), two-sided. The resampled differences scatter around the observed one; moved to 0, they show
     what chance can do.
     """
-    check_resampling(len(rows), resamples)
-    observed = float(_difference(rows.sum(0)))
-    resampled = _difference(resampled_totals(rows, resamples, np.random.default_rng(seed)))  # (R,)
+    for rows in corpora:
+        check_resampling(len(rows), resamples)
+    generator, observed = np.random.default_rng(seed), _mean_difference(corpora)
+    resampled = np.mean([_difference(resampled_totals(rows, resamples, generator)) for rows in corpora], axis=0)  # (R,)
     count = int((abs(resampled - observed) >= abs(observed) - ROUNDING).sum())
     low, high = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
     return (count + 1) / (resamples + 1), Interval(observed, float(low), float(high))
+
+
+def _mean_difference(corpora: Sequence[np.ndarray]) -> float:
+    return float(np.mean([_difference(rows.sum(0)) for rows in corpora]))

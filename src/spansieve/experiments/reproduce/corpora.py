@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from spansieve.data.example import DataError, Example
+from spansieve.data.flattening import flat_examples
 from spansieve.data.formats import read_examples
 from spansieve.data.notes import Notes
 from spansieve.training.folder import fingerprint
@@ -29,11 +30,21 @@ class Corpus:
     dev: Sequence[Example]
     test: Sequence[Example]
     notes: tuple[str, ...] = ()  # what the readers could not represent, and what was left out
+    other_tests: Mapping[str, Sequence[Example]] = field(default_factory=dict)  # by name, for the same models
 
     @cached_property
     def prints(self) -> dict[str, str]:
         """What tells the data of the splits from other data."""
-        return {split: fingerprint(getattr(self, split)) for split in SPLITS}
+        splits = {split: getattr(self, split) for split in SPLITS} | dict(self.other_tests)
+        return {name: fingerprint(examples) for name, examples in splits.items()}
+
+    def outermost(self) -> Corpus:
+        """Without the segments that lie within others: no model but a nested one could find them."""
+        pairs = [flat_examples(split) for split in (self.train, self.dev, self.test)]
+        dropped = "/".join(f"{lost:,}" for _, lost in pairs)
+        train, dev, test = (examples for examples, _ in pairs)
+        note = f"only outermost segments, {dropped} nested ones in train/dev/test left out"
+        return replace(self, train=train, dev=dev, test=test, notes=(*self.notes, note))
 
     def first(self, train: int, dev: int, test: int) -> Corpus:
         """The first sentences of each split."""

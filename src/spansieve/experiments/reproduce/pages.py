@@ -25,6 +25,7 @@ COLOURS = {
     "semicrf-unit-null": "#0d9488",
     "fsemicrf": OURS_COLOUR,
     "filter-only": "#a16207",
+    "fsemicrf-paper": "#7e22ce",
 }
 
 
@@ -60,6 +61,15 @@ class Table:
     about: str = ""
 
 
+@dataclass(frozen=True)
+class Page:
+    """What a page says beside its tables."""
+
+    title: str
+    stem: str  # of the names of its files
+    about: Sequence[str]  # how it was made, a paragraph each
+
+
 def write_page(
     plan: Plan,
     table: str,
@@ -70,22 +80,33 @@ def write_page(
     command: str,
     points: Mapping[str, Sequence[Row]] | None = None,
 ) -> Path:
+    """The page of a plan: see `write_files`."""
+    where = "on a GPU" if plan.device == "cuda" else "on the CPU"
+    heading = f"{title}: {plan.corpus.name}, {plan.encoder_name} encoder, {where}"
+    about = [*provenance(command, plan.device), *plan.describe()]
+    return write_files(Page(heading, plan.stem(table), about), tables, figure, out, points)
+
+
+def write_files(
+    page: Page,
+    tables: Sequence[Table],
+    figure: Figure,
+    out: Path,
+    points: Mapping[str, Sequence[Row]] | None = None,
+) -> Path:
     """The page; beside it the first table as a CSV, the plot, and points that are too many for a table as CSVs."""
     out.mkdir(parents=True, exist_ok=True)
-    stem = plan.stem(table)
-    where = "on a GPU" if plan.device == "cuda" else "on the CPU"
-    lines = [f"# {title}: {plan.corpus.name}, {plan.encoder_name} encoder, {where}"]
-    lines += [*provenance(command, plan.device), *plan.describe()]
+    lines = [f"# {page.title}", *page.about]
     for one in tables:
         lines += [f"## {one.title}", *([one.about] if one.about else []), _as_markdown(one.rows)]
-    lines.append(f"![{title}]({stem}.png)")
-    write_csv(out / f"{stem}.csv", tables[0].rows)
+    lines.append(f"![{page.title.partition(':')[0]}]({page.stem}.png)")
+    write_csv(out / f"{page.stem}.csv", tables[0].rows)
     for name, rows in (points or {}).items():
-        write_csv(out / f"{stem}_{name}.csv", rows)
-    figure.savefig(out / f"{stem}.png", dpi=150)
-    page = out / f"{stem}.md"
-    page.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
-    return page
+        write_csv(out / f"{page.stem}_{name}.csv", rows)
+    figure.savefig(out / f"{page.stem}.png", dpi=150)
+    path = out / f"{page.stem}.md"
+    path.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    return path
 
 
 def _as_markdown(rows: Sequence[Row]) -> str:

@@ -10,21 +10,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spansieve.config import BUILTIN, Config, preset, to_dict, with_settings
+from spansieve.config import BUILTIN, Config, ModelConfig, preset, to_dict, with_settings
 from spansieve.experiments.reproduce.corpora import Corpus
 from spansieve.training.folder import flat
 
+PAPER_RECIPE = "fsemicrf-paper"
 NAMES = {
     "crf": "CRF",
     "semicrf": "Semi-CRF",
     "semicrf-unit-null": "Semi-CRF + unit null",
     "fsemicrf": "FSemiCRF",
     "filter-only": "FSemiCRF w/o global loss",
-}  # the rows, as the paper calls them
+    PAPER_RECIPE: "FSemiCRF, paper's recipe",
+}  # the rows, as the paper calls them; the last is FSemiCRF with PAPER_SETTINGS
 OURS = "fsemicrf"
-FILTERS = frozenset(
-    f"model.{name}" for name in ("skip", "margin", "labels_per_span", "budget", "global_loss", "score_null")
-)  # settings that say something to FSemiCRF alone
+# The loss over what the filter keeps, one label a span, maximal paths: the defaults of `ModelConfig`.
+PAPER_SETTINGS = {
+    f"model.{name}": getattr(ModelConfig(), name)
+    for name in ("skip", "margin", "labels_per_span", "budget", "global_loss", "score_null")
+}
+FILTERS = frozenset(PAPER_SETTINGS)  # settings that only FSemiCRF reads
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,10 @@ class Plan:
     def encoder_name(self) -> str:
         return Path(self.base.model.encoder.name).name
 
-    def config(self, head: str, seed: int) -> Config:
-        shared = with_settings(self.base, {"model.head": head, "training.seed": seed, **self.settings})
-        return with_settings(shared, self.settings_of.get(head, {}))
+    def config(self, row: str, seed: int) -> Config:
+        head, own = (OURS, PAPER_SETTINGS) if row == PAPER_RECIPE else (row, {})
+        shared = with_settings(self.base, {"model.head": head, "training.seed": seed, **self.settings, **own})
+        return with_settings(shared, self.settings_of.get(row, {}))
 
     def stem(self, table: str) -> str:
         """What the files of a table are called."""
@@ -74,7 +80,11 @@ class Plan:
 
     def describe(self) -> list[str]:
         """The data, the seeds and the settings as lines for below a table."""
-        lines = [f"Data: {self.corpus.describe()}.", f"Seeds: {', '.join(map(str, self.seeds))}."]
+        return [f"Data: {self.corpus.describe()}.", f"Seeds: {', '.join(map(str, self.seeds))}.", *self.describe_rows()]
+
+    def describe_rows(self) -> list[str]:
+        """What the rows have in common, and what they have of their own."""
+        lines = []
         config = with_settings(self.base, self.settings)
         beyond = _beyond(config, Config()) | {"model.encoder.name": self.encoder_name}
         shared = written({name: value for name, value in beyond.items() if name not in FILTERS})
@@ -84,6 +94,8 @@ class Plan:
             lines.append(
                 f"Beside them, of {NAMES[OURS]}'s filter and graph, which no other head reads: {written(filters)}."
             )
+        if PAPER_RECIPE in self.heads:
+            lines.append(f"{NAMES[PAPER_RECIPE]}, has in their place {written(PAPER_SETTINGS)}.")
         for head, own in self.settings_of.items():
             lines.append(f"Of {NAMES[head]} alone: {written(own)}.")
         if not self.settings_of:

@@ -14,7 +14,7 @@ from spansieve.evaluation.fates import Fates
 from spansieve.evaluation.significance import Comparison, compare
 from spansieve.experiments.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Spread, Table, tidy, write_page
 from spansieve.experiments.reproduce.paper import TABLE1
-from spansieve.experiments.reproduce.plan import NAMES, OURS, Plan
+from spansieve.experiments.reproduce.plan import NAMES, OURS, PAPER_RECIPE, Plan
 from spansieve.experiments.reproduce.runs import Outcome
 from spansieve.segments import NamedSegment
 
@@ -92,8 +92,10 @@ def write_table1(plan: Plan, outcomes: Sequence[Outcome], paper: str | None, out
     if compared := [row for row in rows if row.comparison is not None]:
         tables.append(Table("Differences to FSemiCRF", [_difference_row(row, rows) for row in compared], TEST))
     if filtered := [row for row in rows if row.fates]:
-        tables.append(Table("Gold lost by the filtered models", [_fates_row(row) for row in filtered], FATES))
-    seeds = [_seed_row(outcome) for outcome in outcomes]
+        tables.append(
+            Table("Gold lost by the filtered models", [fates_row(row.head, row.fates) for row in filtered], FATES)
+        )
+    seeds = [seed_row(outcome) for outcome in outcomes]
     tables.append(Table("Seed by seed", seeds))
     return write_page(plan, "table1", "Table 1", tables, draw(rows, paper), out, command, {"seeds": seeds})
 
@@ -115,8 +117,13 @@ def _score_row(row: HeadRow, paper: str | None) -> Row:
         "dev F1": row.dev_f1.percent(),
     }
     if paper is not None:
-        cells |= {f"{name}, paper": f"{x:.2f}" for name, x in zip(("P", "R", "F1"), TABLE1[paper][row.head])}
+        cells |= {f"{name}, paper": f"{x:.2f}" for name, x in zip(("P", "R", "F1"), _of_paper(paper, row.head))}
     return cells
+
+
+def _of_paper(corpus: str, row: str) -> tuple[float, float, float]:
+    """Precision, recall and F1. The paper's FSemiCRF stands beside both of ours."""
+    return TABLE1[corpus][OURS if row == PAPER_RECIPE else row]
 
 
 def _difference_row(row: HeadRow, rows: Sequence[HeadRow]) -> Row:
@@ -131,24 +138,24 @@ def _difference_row(row: HeadRow, rows: Sequence[HeadRow]) -> Row:
     }
 
 
-def _fates_row(row: HeadRow) -> Row:
-    gold = row.fates[0].gold
+def fates_row(head: str, fates: Sequence[Fates]) -> Row:
+    gold = fates[0].gold
 
     def lost(counts: Sequence[int]) -> str:
         mean = sum(counts) / len(counts)
         return f"{mean:,.1f} ({100 * mean / max(gold, 1):.2f} %)"
 
     return {
-        "model": NAMES[row.head],
+        "model": NAMES[head],
         "gold": f"{gold:,}",
-        "lost to max_width": lost([fates.width for fates in row.fates]),
-        "lost to the filter": lost([fates.filter for fates in row.fates]),
-        "lost to the path": lost([fates.path for fates in row.fates]),
-        "lost to unknown labels": lost([fates.unknown for fates in row.fates]),
+        "lost to max_width": lost([one.width for one in fates]),
+        "lost to the filter": lost([one.filter for one in fates]),
+        "lost to the path": lost([one.path for one in fates]),
+        "lost to unknown labels": lost([one.unknown for one in fates]),
     }
 
 
-def _seed_row(outcome: Outcome) -> Row:
+def seed_row(outcome: Outcome) -> Row:
     test = outcome.test
     figures = {"P": test.precision, "R": test.recall, "F1": test.f1, "dev F1": outcome.dev.f1}
     return {
@@ -171,7 +178,7 @@ def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
     axes.bar(places, means, yerr=errors, width=0.6, capsize=4, color=[COLOURS[row.head] for row in rows])
     shown = [*(m - e for m, e in zip(means, errors)), *(m + e for m, e in zip(means, errors))]
     if paper is not None:
-        theirs = [TABLE1[paper][row.head][2] for row in rows]
+        theirs = [_of_paper(paper, row.head)[2] for row in rows]
         axes.plot(places, theirs, "D", color=QUIET_COLOUR, markeredgecolor="black", label="paper, its encoder")
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12))
         shown += theirs
@@ -181,7 +188,10 @@ def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
         # In the bar: above it there may be the paper's mark.
         below_error = (place, mean - error)
         axes.annotate(f"{mean:.2f}", below_error, (0, -14), textcoords="offset points", ha="center", color="white")
-    axes.set_xticks(list(places), [NAMES[row.head].replace(" + ", "\n+ ").replace(" w/o", "\nw/o") for row in rows])
+    axes.set_xticks(
+        list(places),
+        [NAMES[row.head].replace(" + ", "\n+ ").replace(" w/o", "\nw/o").replace(", ", "\n") for row in rows],
+    )
     axes.set_ylabel("test F1, % (the axis does not begin at 0)")
     tidy(axes)
     axes.grid(visible=False, axis="x")
