@@ -5,7 +5,6 @@ from __future__ import annotations
 from spansieve.config import Head, ModelConfig
 from spansieve.crf.kernels import FilterLimits
 
-
 # Their filter alone decides on a span's label: a second one would never be chosen, or would tie with the first.
 ONE_LABEL_PER_SPAN: frozenset[Head] = frozenset(("filter-only", "global-selection", "nested-filter-only"))
 
