@@ -79,7 +79,7 @@ class ModelConfig:
     width_quantile: float = 0.999  # then max_width is the least that keeps this part of the gold segments
     skip: bool = False  # the filtered model may leave candidates out
     margin: float = 0.0  # the filter keeps labels that score less than null, but by no more than this
-    labels_per_span: int = 1  # the best so many of those labels are kept
+    labels_per_span: int = 1  # the best so many of those labels are kept, where the global scores can choose
     budget: int | None = None  # of candidates in a sentence: the best so many of them; None: no limit
     beta: float = 0.5  # the weight of null spans in the filtering loss
     filtering_weight: float = 1.0  # of the filtering loss beside the global one
