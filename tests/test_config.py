@@ -83,6 +83,8 @@ def test_an_empty_file_is_the_default(tmp_path):
         ("[model]\nbeta = true", "model.beta must be one of float, got True"),
         ("[model]\nmax_width = 2.5", "model.max_width must be one of int, none, got 2.5"),
         ("[model]\nmax_width = 0", "max_width must be at least 1, got 0"),
+        ("[model]\nwidth_quantile = 0", r"width_quantile must lie in \(0, 1\], got 0.0"),
+        ("[model]\nwidth_quantile = 99.9", r"width_quantile must lie in \(0, 1\], got 99.9"),
         ("[model]\nhidden_size = 0", "hidden_size must be at least 1, got 0"),
         ("[model]\nbudget = -1", "budget must be at least 0, got -1"),
         ("[model]\nlabels_per_span = 0", "labels_per_span must be at least 1, got 0"),

@@ -75,10 +75,11 @@ class ModelConfig:
     head: Head = "fsemicrf"
     features: Features = "endpoints"
     hidden_size: int = 128  # of a span's features
-    max_width: int | None = None  # None: the widest gold segment of the training data
+    max_width: int | None = None  # of a segment, in tokens; None: as width_quantile and the training data have it
+    width_quantile: float = 0.999  # then max_width is the least that keeps this part of the gold segments
     skip: bool = False  # the filtered model may leave candidates out
     margin: float = 0.0  # the filter keeps labels that score less than null, but by no more than this
-    labels_per_span: int = 1  # the best so many of those labels are kept
+    labels_per_span: int = 1  # the best so many of those labels are kept, where the global scores can choose
     budget: int | None = None  # of candidates in a sentence: the best so many of them; None: no limit
     beta: float = 0.5  # the weight of null spans in the filtering loss
     filtering_weight: float = 1.0  # of the filtering loss beside the global one
@@ -94,6 +95,7 @@ class ModelConfig:
         _check_least(self, 0, "margin", "budget")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
         _check_least(self, 1, "hidden_size", "max_width", "labels_per_span")
+        _check(0 < self.width_quantile <= 1, f"width_quantile must lie in (0, 1], got {self.width_quantile}")
         _check(self.filtering_weight > 0, f"filtering_weight must be above 0, got {self.filtering_weight}")
         _check(
             self.skip or self.global_loss == "filtered",

@@ -96,7 +96,17 @@ def test_what_the_model_cannot_represent_is_told(terminal, corpus, train):
     (corpus / "train.conll").write_text("Ada B-PER\nBob I-PER\nChen I-PER\n\nRome B-LOC\n\n")
     answer = terminal(*train, *SMALL, "--set", "model.max_width=2", "--set", "training.epochs=1")
     assert answer.code == 0, answer
-    assert "1 entities left out: wider than max_width" in answer.out
+    told = "1 of 2 entities is wider than max_width 2 and left out of training; --set model.max_width=3 keeps it"
+    assert told in answer.out
+
+
+def test_a_crf_takes_segments_of_any_width(terminal, corpus, train):
+    (corpus / "train.conll").write_text("Ada B-PER\nBob I-PER\nChen I-PER\n\nRome B-LOC\n\n")
+    answer = terminal(*train, *SMALL, "--head", "crf", "--set", "model.max_width=2", "--set", "training.epochs=1")
+    assert answer.code == 0, answer
+    assert "2 sentences, 2 entities (LOC, PER)\n" in answer.out
+    assert "left out" not in answer.out
+    assert "in segments of at most" not in (corpus / "run" / "model" / "README.md").read_text()
 
 
 # ---- Nonsense --------------------------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ import re
 
 import pytest
 
+from spansieve.config import preset, to_dict
 from spansieve.data.formats import FORMATS
 from spansieve.models.tagger import HEADS
 from spansieve.serving.limits import Limits
+from spansieve.training.folder import flat
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 CHOOSE = (DOCS / "choose.md").read_text(encoding="utf-8")
@@ -62,6 +64,22 @@ def test_every_head_and_every_format_is_told():
     assert {f"`{head}`" for head in HEADS} <= told
     formats = " ".join(cells[0] for cells in rows((DOCS / "train.md").read_text(encoding="utf-8")))
     assert [name for name in FORMATS if f"`{name}`" not in formats] == []
+
+
+def test_the_defaults_that_are_not_the_papers_are_told():
+    paper, *others = (flat(to_dict(preset(name))) for name in ("paper-conll2003", "builtin", "pretrained"))
+    expected = {
+        f"`{name}`": [_written(config[name]) for config in (paper, *others)]
+        for name in paper
+        if any(config[name] != paper[name] for config in others)
+        and not name.startswith(("model.encoder.", "model.builtin."))
+    }
+    table = [cells for cells in rows((DOCS / "train.md").read_text(encoding="utf-8")) if len(cells) == 5]
+    assert {name: values for name, *values, _ in table if name != "setting"} == expected
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def test_the_limits_of_the_service_are_those_that_are_told():

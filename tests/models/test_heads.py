@@ -35,6 +35,8 @@ CASES = [
     ("fsemicrf", {"labels_per_span": 2, "budget": 3}),
     ("fsemicrf", {"global_loss": "unfiltered", "labels_per_span": 2, "skip": True}),
     ("global-selection", {"global_loss": "unfiltered", "skip": True}),
+    ("global-selection", {"global_loss": "unfiltered", "labels_per_span": 2, "skip": True}),
+    ("global-selection", {"labels_per_span": 2, "budget": 4}),
     ("nested", {"features": "endpoints"}),
     ("fsemicrf", {"global_loss": "unfiltered", "score_null": True, "margin": 1.0, "skip": True}),
     ("fsemicrf", {"score_null": True, "features": "endpoints-content"}),
@@ -209,6 +211,18 @@ def test_gold_of_another_head_is_refused():
         gold.labels()
     with pytest.raises(ValueError, match="label"):
         head.losses(vectors_of([2]), torch.tensor([2]), gold)
+
+
+@pytest.mark.parametrize("name", ["filter-only", "global-selection", "nested-filter-only"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_head_that_cannot_choose_among_the_labels_of_a_span_has_the_best_one(name, seed):
+    head, vectors, lengths, _ = drawn(name, {"labels_per_span": 2}, seed)
+    best = head.scores(vectors)[0].argmax(-1)  # (B, L, K)
+    candidates = head.distribution(vectors, lengths).candidates.segments()
+    assert sum(map(len, candidates)) >= 4
+    for b, segments in enumerate(candidates):
+        assert [s.label for s in segments] == [int(best[b, s.start, s.width - 1]) for s in segments]
+        assert len({(s.start, s.end) for s in segments}) == len(segments)
 
 
 # ---- Tags ------------------------------------------------------------------------------------------------------------

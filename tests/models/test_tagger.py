@@ -12,7 +12,7 @@ from spansieve.data.example import Example
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.predicting import predict_segments
-from spansieve.models.tagger import HEADS, Tagger
+from spansieve.models.tagger import HEADS, Tagger, width_quantile
 from tests.nn.tiny import bert_folder
 
 SMALL = ModelConfig(hidden_size=16, dropout=0.0, builtin=BuiltinConfig(rows=100, feature_size=8, size=16, dropout=0.0))
@@ -55,6 +55,45 @@ def test_labels_and_the_widest_segment_come_from_the_data():
     assert tagger.labels.names == ("LOC", "ORG", "PER")
     assert tagger.config.max_width == tagger.head.max_width == 5
     assert tagger_for(max_width=2).head.max_width == 2
+
+
+@pytest.mark.parametrize(
+    ("widths", "quantile", "expected"),
+    [
+        ([2] * 998 + [51], 0.999, 51),  # 998 of 999 are less than 99.9 %
+        ([2] * 999 + [51], 0.999, 2),  # 999 of 1,000 are exactly 99.9 %
+        ([2] * 998 + [9, 51], 0.999, 9),
+        ([2] * 1000 + [51], 0.999, 2),
+        ([2] * 999 + [9, 51], 0.999, 9),  # 999 of 1,001 are less
+        ([2] * 1998 + [51, 51], 0.999, 2),
+        ([2] * 1997 + [51, 51], 0.999, 51),
+        ([2] * 55 + [51] * 45, 0.55, 2),  # in floating point, 0.55 · 100 is more than 55
+        ([2] * 999 + [51], 1.0, 51),
+        ([1, 2, 3, 4], 0.5, 2),
+        ([4], 0.001, 4),
+    ],
+)
+def test_the_width_is_the_least_that_keeps_the_quantile(widths, quantile, expected):
+    assert width_quantile(widths, quantile) == width_quantile(widths[::-1], quantile) == expected
+
+
+def test_an_outlier_does_not_set_the_width():
+    usual = [Example.of("a b c", [(0, 2, "X"), (2, 3, "X")])] * 500
+    outlier = Example.of(["a"] * 30, [(0, 30, "X")])
+    assert tagger_for(usual).head.max_width == 2
+    assert tagger_for([*usual, outlier]).head.max_width == 2
+    assert tagger_for([*usual[:499], outlier]).head.max_width == 30  # of fewer than 1,000 segments all count
+    assert tagger_for([*usual, outlier], width_quantile=1.0).head.max_width == 30
+    assert tagger_for([*usual, outlier], max_width=4).head.max_width == 4
+    crf = tagger_for([*usual, outlier], head="crf")
+    assert crf.training_segments(outlier) == ([(0, 30, "X")], 0, 0)
+
+
+def test_the_width_is_of_the_segments_that_the_head_can_learn():
+    inner = [(i, i + 1, "X") for i in range(4)]
+    nested = [Example.of("a b c d", [(0, 4, "X"), *inner])] * 300 + [Example.of("a b c d e f", [(0, 6, "X")])]
+    assert tagger_for(nested).head.max_width == 6  # 301 segments without their inner ones
+    assert tagger_for(nested, head="nested").head.max_width == 4  # of 1,501
 
 
 def test_training_data_must_have_an_entity():

@@ -95,6 +95,8 @@ def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, 
         kept = oracle.kept_for_training(local, lengths, gold, skip, unknown, **limits)
     else:
         kept = oracle.every_span(local, lengths)
+    if gold is not None and isinstance(head, GlobalSelection):
+        kept = [_one_label_per_span(nodes, golden) for nodes, golden in zip(kept, gold)]
     flat = [
         global_scores[b, s.start, s.width - 1, s.label]
         for b, nodes in enumerate(kept)
@@ -103,6 +105,12 @@ def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, 
     if head.takes_nested:
         return oracle.nested(kept, np.array(flat), transition if hasattr(head, "transition") else None)
     return oracle.filtered(kept, np.array(flat), transition, skip)
+
+
+def _one_label_per_span(nodes: list[Segment], golden: list[Segment]) -> list[Segment]:
+    """The gold label where there is one. Which one elsewhere does not matter: the labels of a span have one score."""
+    by_span = {(s.start, s.end): s for s in (*nodes, *golden)}
+    return sorted(by_span.values())
 
 
 def probability_of(listed: oracle.Oracle, head: Head, b: int, segment: Segment) -> float:

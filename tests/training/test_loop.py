@@ -86,6 +86,20 @@ def test_what_cannot_be_learned_is_counted(tmp_path):
     train(settings, [*runs.TRAIN, odd, wide], dev, tmp_path, observer=watching, use_cpu=True)
     counts = watching.starts[0][0]
     assert (counts.lost_to_overlaps, counts.lost_to_width, counts.unknown_in_dev) == (1, 1, ("ORG",))
+    assert (counts.max_width, counts.widest) == (4, 6)
+
+
+@pytest.mark.parametrize(("head", "lost", "max_width"), [("fsemicrf", 1, 2), ("crf", 0, None)])
+def test_an_outlier_is_left_out_where_the_width_is_limited(tmp_path, head, lost, max_width):
+    few = [
+        runs.example(f"{person}{i}", "met", place) for i in range(56) for person in runs.PEOPLE for place in runs.PLACES
+    ]
+    wide = Example.of([f"token{i}" for i in range(30)], [(0, 30, "LOC")])
+    watching = Watching()
+    settings = runs.config(model__head=head, training__epochs=1, training__batch_size=64)
+    train(settings, [*few, wide], runs.DEV, tmp_path, observer=watching, use_cpu=True)
+    counts = watching.starts[0][0]
+    assert (counts.entities, counts.lost_to_width, counts.max_width, counts.widest) == (1009, lost, max_width, 30)
 
 
 # ---- Its end ---------------------------------------------------------------------------------------------------------

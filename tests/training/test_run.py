@@ -29,6 +29,7 @@ def test_all_figures_are_in_one_file(whole):
         "entities": 36,
         "labels": ["LOC", "PER"],
         "max_width": 2,
+        "widest": 2,
         "lost_to_overlaps": 0,
         "lost_to_width": 0,
         "unknown_in_dev": [],

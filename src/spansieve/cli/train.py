@@ -26,7 +26,9 @@ def train(
     preset_name: Annotated[
         str | None,
         typer.Option(
-            "--preset", help=f"a shipped configuration: {', '.join(presets())}; builtin or pretrained if none is given"
+            "--preset",
+            help=f"a shipped configuration: {', '.join(presets())}; builtin or pretrained if none is given; "
+            "docs/reproduce.md has what in paper-… differs from the paper",
         ),
     ] = None,
     head: Annotated[str | None, typer.Option(help=f"one of {', '.join(get_args(Head))}")] = None,

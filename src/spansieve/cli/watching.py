@@ -37,16 +37,16 @@ class TerminalObserver:
 
     def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
         labels = escape(", ".join(counts.labels))
+        limit = "" if counts.max_width is None else f", max_width {counts.max_width}"
         self.console.print(
-            f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}), max_width {counts.max_width}",
-            highlight=False,
+            f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}){limit}", highlight=False
         )
         if counts.unknown_tokens:
             self.console.print(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
         if counts.lost_to_overlaps:
             self.console.print(f"[yellow]{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them[/]")
         if counts.lost_to_width:
-            self.console.print(f"[yellow]{counts.lost_to_width:,} entities left out: wider than max_width[/]")
+            self.console.print(f"[yellow]{_lost_to_width(counts)}[/]", highlight=False, soft_wrap=True)
         if counts.unknown_in_dev:
             names = escape(", ".join(counts.unknown_in_dev))
             self.console.print(f"[yellow]labels that only the dev data has, and that count as missed: {names}[/]")
@@ -87,6 +87,16 @@ class TerminalObserver:
             nodes, edges, kept = (report.graph[name] for name in ("nodes", "edges", "filter_recall"))
             line += f"{nodes:>8.1f}{edges:>8.1f}{100 * kept:>8.2f}"
         self.console.print(line + ("  [green]best[/]" if report.is_best else ""), highlight=False)
+
+
+def _lost_to_width(counts: DataCounts) -> str:
+    """
+    >>> _lost_to_width(DataCounts(9_000, 23_499, ("LOC",), max_width=10, widest=51, lost_to_width=12))
+    '12 of 23,499 entities are wider than max_width 10 and left out of training; --set model.max_width=51 keeps them'
+    """
+    verb, them = ("is", "it") if counts.lost_to_width == 1 else ("are", "them")
+    lost = f"{counts.lost_to_width:,} of {counts.entities:,} entities {verb} wider than max_width {counts.max_width}"
+    return f"{lost} and left out of training; --set model.max_width={counts.widest} keeps {them}"
 
 
 def duration(seconds: float) -> str:

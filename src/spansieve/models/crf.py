@@ -22,6 +22,8 @@ from spansieve.segments import Segment
 
 
 class CRF(Head):
+    takes_any_width = True
+
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(labels, max_width)
         self.tags = SegmentTags(labels, config.scheme)
@@ -34,9 +36,6 @@ class CRF(Head):
             layers = nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout)
             self.output = nn.Sequential(*layers, nn.Linear(hidden_size, num_tags))
         self.transition = nn.Parameter(torch.zeros(num_tags, num_tags))
-
-    def fits(self, segment: Segment) -> bool:
-        return True
 
     def gold(
         self,

@@ -1,4 +1,7 @@
-"""Global span selection (Zaratiana et al. 2022): the filter's graph with one score per span, whatever its label."""
+"""Global span selection (Zaratiana et al. 2022): the filter's graph with one score per span, whatever its label.
+
+Axes: B sentences, L tokens, K widths, Y labels.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from torch import Tensor
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.crf.kernels import FilterLimits
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
@@ -14,6 +18,9 @@ from spansieve.nn.span_scorers import span_scorer
 
 
 class GlobalSelection(FilteredHead):
+    """The filter gives a span its label, and the global model decides which spans there are. A span has one label at a
+    time, whatever `labels_per_span` is: its labels have one score, and the best path could not choose among them."""
+
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, max_width)
         self.skip = config.skip
@@ -24,10 +31,24 @@ class GlobalSelection(FilteredHead):
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, span_scores = self.scores(vectors)
+        labelled, no_transition = self._labelled_as_gold(local_scores, gold), self._no_transition(vectors)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
-            "segmentation": -self.log_prob(local_scores, span_scores, self._no_transition(vectors), lengths, gold),
+            "segmentation": -self.log_prob(labelled, span_scores, no_transition, lengths, gold),
         }
+
+    def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:
+        """The filter of the graph that the global loss is over: every span passes an unfiltered one, with one label."""
+        local_scores, limits = super().for_loss(local_scores)
+        return local_scores, limits._replace(labels_per_span=1)
+
+    def _labelled_as_gold(self, local_scores: Tensor, gold: HeadGold) -> Tensor:
+        """Give the best score of a gold span to its gold label, so that the filter keeps it with no other."""
+        local_scores, label = local_scores.detach(), gold.labels()[..., None]  # (B, L, K, 1)
+        of_names = local_scores[..., 1:]
+        is_other = torch.arange(1, len(self.labels), device=label.device) != label
+        as_gold = of_names.amax(-1, keepdim=True).masked_fill(is_other, -torch.inf)
+        return torch.cat((local_scores[..., :1], torch.where(label > 0, as_gold, of_names)), -1)
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
         local_scores, span_scores = scores

@@ -51,6 +51,7 @@ class Head(nn.Module):
     """One row of the paper's table. What it takes are the tokens' vectors, (B, L, D)."""
 
     takes_nested = False  # whether one gold segment may lie within another
+    takes_any_width = False  # whether segments may be wider than `max_width`
 
     def __init__(self, labels: LabelSet, max_width: int) -> None:
         super().__init__()
@@ -67,7 +68,7 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def fits(self, segment: Segment) -> bool:
-        return segment.width <= self.max_width
+        return self.takes_any_width or segment.width <= self.max_width
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         """The parts of the loss, each one number per sentence, (B,). Their sum is what is minimised."""

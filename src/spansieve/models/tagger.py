@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from fractions import Fraction
+from math import ceil
 from pathlib import Path
 
 import torch
@@ -23,7 +24,7 @@ from spansieve.models.crf import CRF
 from spansieve.models.filter_only import FilterOnly
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.global_selection import GlobalSelection
-from spansieve.models.head import HeadGold
+from spansieve.models.head import Head, HeadGold
 from spansieve.models.nested import Nested, NestedFilterOnly
 from spansieve.models.partial import Ranges
 from spansieve.models.semi_crf import SemiCRF
@@ -77,13 +78,15 @@ class Tagger(nn.Module):
 
     @classmethod
     def for_data(cls, config: ModelConfig, examples: Sequence[Example]) -> Tagger:
-        """With the labels of the training data and, unless the configuration says otherwise, the width of its widest
-        segment."""
-        segments = list(chain.from_iterable(example.segments for example in examples))
-        if not segments:
+        """Build a model with the labels of the training data and, unless the configuration has one, the `max_width`
+        that keeps all but the widest outliers of the segments that its head can learn."""
+        names = {segment.label for example in examples for segment in example.segments}
+        if not names:
             raise ValueError(f"training data must have at least one entity, got {len(examples)} sentences with none")
-        labels = LabelSet(sorted({segment.label for segment in segments}))
-        max_width = config.max_width or max(segment.width for segment in segments)
+        labels, head = LabelSet(sorted(names)), HEADS[config.head]
+        quantile = 1.0 if head.takes_any_width else config.width_quantile
+        widths = [s.width for example in examples for s in _structured(head, example)[0].segments]
+        max_width = config.max_width or width_quantile(widths, quantile)
         return cls(replace(config, max_width=max_width), labels)
 
     def batch(
@@ -103,7 +106,7 @@ class Tagger(nn.Module):
     def training_segments(self, example: Example) -> tuple[list[NamedSegment], int, int]:
         """What the model can learn of the annotation, and how many segments it cannot: those that lose to an
         overlapping one (of a nested model, to one that they cross), and those wider than `max_width`."""
-        kept, dropped = laminar(example) if self.head.takes_nested else flat(example)
+        kept, dropped = _structured(type(self.head), example)
         fits = [s for s in kept.segments if self.head.fits(Segment(s.start, s.end, 0))]
         return fits, len(dropped), len(kept.segments) - len(fits)
 
@@ -140,3 +143,18 @@ class Tagger(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+
+def width_quantile(widths: Sequence[int], quantile: float) -> int:
+    """Return the least width that at least this part of the widths do not exceed.
+
+    >>> width_quantile([1] * 600 + [2] * 399 + [51], 0.999), width_quantile([1, 2, 51], 0.999)
+    (2, 51)
+    """
+    num_kept = ceil(Fraction(str(quantile)) * len(widths))  # in floating point, 0.55 · 100 is more than 55
+    return sorted(widths)[num_kept - 1]
+
+
+def _structured(head: type[Head], example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
+    """Return the example with the segments that one structure of the head can have together, and the others."""
+    return laminar(example) if head.takes_nested else flat(example)

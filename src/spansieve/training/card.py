@@ -46,8 +46,8 @@ def _time(seconds: float) -> str:
 
 
 def _limit(result: TrainingResult) -> str:
-    is_limited = result.config.model.head != "crf"
-    return f", in segments of at most {result.counts.max_width} tokens" if is_limited else ""
+    max_width = result.counts.max_width
+    return "" if max_width is None else f", in segments of at most {max_width} tokens"
 
 
 def _table(scores: dict[str, Any], split: str) -> list[str]:

@@ -13,7 +13,8 @@ class DataCounts:
     sentences: int
     entities: int
     labels: tuple[str, ...]
-    max_width: int
+    max_width: int | None  # None where the head takes segments of any width
+    widest: int  # of the gold segments, in tokens
     lost_to_overlaps: int = 0  # gold segments left out because a wider one shares a token with them
     lost_to_width: int = 0  # gold segments wider than max_width
     unknown_in_dev: tuple[str, ...] = ()  # labels that only the dev set has: they count as missed

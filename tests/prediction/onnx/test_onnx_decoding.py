@@ -24,12 +24,12 @@ CASES = [
     ("crf", {"scheme": "BIOES"}),
     ("semicrf", {}),
     ("semicrf-unit-null", {}),
-    ("filter-only", {"skip": True}),
+    ("filter-only", {"skip": True, "labels_per_span": 2}),
     ("global-selection", {}),
-    ("global-selection", {"skip": True}),
+    ("global-selection", {"skip": True, "labels_per_span": 2}),
     ("nested", {}),
     ("nested", {"margin": 1.0}),
-    ("nested-filter-only", {}),
+    ("nested-filter-only", {"labels_per_span": 2}),
 ]
 every_case = pytest.mark.parametrize(
     ("name", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1]

@@ -159,7 +159,7 @@ def differences(main: Sequence[ScoredSet], other: Sequence[ScoredSet], resamples
 
 ABOUT_TEST = (
     "Exact match, micro F1, percent: mean and sample standard deviation over seeds; the epoch that is tested is the "
-    "best on dev. The mean is that of the corpora above it. Corrected labels are looked for by the models of the corpus "
+    "best on dev. The mean is that of the corpora above it. Corrected labels are for the models of the corpus "
     "whose labels they correct, and are not in the mean."
 )
 ABOUT_DEV = "What settings are chosen by: best epoch, mean and sample standard deviation over seeds."
@@ -167,7 +167,7 @@ ABOUT_DIFFERENCES = (
     "F1 of FSemiCRF less that of the other head, percent, with a 95 % interval of the paired bootstrap and, in "
     "brackets, the two-sided p-value of approximate randomisation (10,000 resamples each), corrected by Holm's method "
     "for the number of all cells. What is resampled or swapped is a document, where the corpus has documents, or a "
-    "sentence, with the predictions of all seeds on it: F1 is that of the counts of all seeds together. Bold: p < 0.05. "
+    "sentence, with the predictions of all seeds on it: F1 is that of all seeds' counts together. Bold: p < 0.05. "
     "The intervals are of chance in the choice of test text; chance in training is in the standard deviations above."
 )
 ABOUT_FATES = (
