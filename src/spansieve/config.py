@@ -121,12 +121,17 @@ class TrainingConfig:
     averaging: float | None = None  # decay of a moving average of the weights, which is then what is scored and kept
     recase: float = 0.0  # the part of the sentences that are learned in capitals, as headlines are
     precision: Precision = "no"
+    cuda_graphs: bool = False  # a pretrained encoder is replayed as CUDA graphs: one process on a GPU, accumulation 1
     seed: int = 0
     checkpoint_seconds: float = 120.0  # at most so much is lost when a run is killed; every epoch ends with one, too
 
     def __post_init__(self) -> None:
         _check_least(self, 1, "epochs", "batch_size", "accumulation", "patience")
         _check_least(self, 0, "encoder_rate", "rate", "weight_decay", "checkpoint_seconds")
+        _check(
+            not self.cuda_graphs or self.accumulation == 1,
+            f"cuda_graphs needs accumulation=1, got {self.accumulation}: a replay overwrites the gradients of the last",
+        )
         _check(0 <= self.warmup <= 1, f"warmup must lie in [0, 1], got {self.warmup}")
         _check(0 <= self.recase <= 1, f"recase must lie in [0, 1], got {self.recase}")
         _check(self.clip is None or self.clip > 0, f"clip must be above 0, got {self.clip}")

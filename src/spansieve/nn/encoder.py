@@ -24,6 +24,9 @@ class Encoder(nn.Module):
         """(B, L, D), zero beyond the end of a sentence."""
         raise NotImplementedError
 
+    def replay_in_training(self) -> None:
+        """Read by CUDA graphs in training, where the encoder can: see `GraphReplay` for what that asks of training."""
+
     def save(self, folder: Path) -> None:
         """What is needed beside the weights to build the same encoder again, into a folder of its own."""
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from tokenizers import Encoding
@@ -22,6 +23,9 @@ from spansieve.config import EncoderConfig
 from spansieve.nn.casing import NUM_CASINGS
 from spansieve.nn.encoder import Encoder
 from spansieve.nn.subwords import SubwordLayout
+
+if TYPE_CHECKING:
+    from spansieve.nn.cuda.graph_replay import GraphReplay
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
 MOST_SUBWORDS = 16_384  # read at once in prediction, padding included
@@ -67,6 +71,14 @@ class PretrainedEncoder(Encoder):
         if self.casing is not None:
             nn.init.zeros_(self.casing.weight)  # the encoder starts as it was pretrained
         self.layout = self._layout()
+        self._replay: GraphReplay | None = None
+
+    def replay_in_training(self) -> None:
+        if not (self.config.frozen or self.config.gradient_checkpointing):
+            from spansieve.nn.cuda.graph_replay import GraphReplay
+
+            special = len(self.layout.before) + len(self.layout.after)
+            self._replay = GraphReplay(_Reading(self), self.layout.room + special)
 
     def _layout(self) -> SubwordLayout:
         before, after = _special_tokens(self.tokenizer)
@@ -129,6 +141,8 @@ class PretrainedEncoder(Encoder):
         """(W, S, D)."""
         names = ("input_ids", "attention_mask") if self.casing is None else ("input_ids", "attention_mask", "casing")
         inputs = [features[name] for name in names]
+        if self._replay is not None and self.training:
+            return self._replay(tuple(inputs), (self.layout.padding, 0, 0)[: len(inputs)])
         if torch.is_grad_enabled():
             return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
@@ -151,6 +165,17 @@ class PretrainedEncoder(Encoder):
         # In double precision, since the sums run over the whole batch.
         sums = nn.functional.pad(subwords.to(torch.float64).cumsum(0), (0, 0, 1, 0))
         return ((sums[last + 1] - sums[first]) / (last + 1 - first)[..., None]).to(subwords.dtype)
+
+
+class _Reading(nn.Module):
+    """What of an encoder is replayed."""
+
+    def __init__(self, encoder: PretrainedEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.encoder.read_at_once(*inputs)
 
 
 @contextmanager

@@ -81,10 +81,18 @@ class Trainer:
         decay = self.config.averaging
         self.averaging = None if decay is None else Averaging(self.tagger, decay)
         self.model = self.accelerator.prepare_model(self.tagger)
+        if self.config.cuda_graphs:
+            self._check_one_gpu()
+            self.tagger.encoder.replay_in_training()
         self.lengths = [len(example.tokens) for example in train]
         self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
         self.progress = Progress()
         self.num_steps = self.config.epochs * len(self._plan(0))
+
+    def _check_one_gpu(self) -> None:
+        device, processes = self.accelerator.device.type, self.accelerator.num_processes
+        if device != "cuda" or processes > 1:
+            raise ValueError(f"training.cuda_graphs needs one process on a GPU, got {processes} on {device}")
 
     # ---- The run -----------------------------------------------------------------------------------------------------
 

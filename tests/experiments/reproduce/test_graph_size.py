@@ -49,7 +49,7 @@ def test_looks_become_rarer(tmp_path):
 
 def test_looking_changes_nothing(plan, tmp_path):
     plan = replace(plan, heads=("fsemicrf",), seeds=(0,))
-    (unseen,) = outcomes(plan)
+    (unseen,) = outcomes([plan])[0]
     seen = watched_run(plan, 0)
     assert runs.weights(unseen.run.folder) == runs.weights(
         unseen.run.folder.with_name(f"{unseen.run.folder.name}_watched")

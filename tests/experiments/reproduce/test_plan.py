@@ -7,14 +7,21 @@ from dataclasses import replace
 import pytest
 
 from spansieve.config import preset, with_settings
-from spansieve.experiments.reproduce.plan import NAMES
+from spansieve.experiments.reproduce.plan import NAMES, OURS, PAPER_RECIPE
 
 
 def test_heads_differ_in_the_head_alone(plan):
-    configs = {head: plan.config(head, 5) for head in NAMES}
-    assert [config.model.head for config in configs.values()] == list(NAMES)
+    configs = {head: plan.config(head, 5) for head in NAMES if head != PAPER_RECIPE}
+    assert [config.model.head for config in configs.values()] == list(configs)
     assert len({repr(with_settings(config, {"model.head": "crf"})) for config in configs.values()}) == 1
     assert {config.training.seed for config in configs.values()} == {5}
+
+
+def test_the_papers_recipe_is_fsemicrf_with_its_loss_and_filter(plan):
+    ours, paper = (replace(plan, settings={}).config(row, 5) for row in (OURS, PAPER_RECIPE))
+    plain = {"skip": False, "margin": 0.0, "labels_per_span": 1, "global_loss": "filtered", "score_null": False}
+    assert paper == with_settings(ours, {f"model.{name}": value for name, value in plain.items()})
+    assert paper != ours
 
 
 def test_a_setting_of_one_head_is_its_own_and_told(plan):

@@ -21,7 +21,7 @@ def test_the_command(terminal, towns, tmp_path):
     common = ["--data", towns, "--runs", tmp_path / "runs", "--out", tmp_path / "out", "--device", "cpu", *SETTINGS]
     answer = terminal("reproduce", "table1", *common, "--seeds", "0,3", "--paper", "conll2003")
     assert answer.code == 0, answer.err
-    assert "10 runs, 0 of them finished before" in answer.out
+    assert "12 runs, 0 of them finished before" in answer.out
     page = (tmp_path / "out" / "table1_towns_builtin_cpu.md").read_text()
     assert "Made by `spansieve reproduce table1 --data towns --device cpu" in page
     assert str(tmp_path) not in page
@@ -34,14 +34,14 @@ def test_the_command(terminal, towns, tmp_path):
     assert [row["model"] for row in rows] == list(NAMES.values())
     assert (tmp_path / "out" / "table1_towns_builtin_cpu.png").read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "out" / "table1_towns_builtin_cpu_seeds.csv").open() as file:
-        assert [row["seed"] for row in csv.DictReader(file)] == ["0"] * 5 + ["3"] * 5
+        assert [row["seed"] for row in csv.DictReader(file)] == ["0"] * 6 + ["3"] * 6
     again = terminal("reproduce", "table1", *common, "--seeds", "0,3")
-    assert "10 runs, 10 of them finished before" in again.out
+    assert "12 runs, 12 of them finished before" in again.out
 
 
 def test_rows_are_means_over_seeds_and_the_test_is_paired(plan):
     plan = replace(plan, heads=("crf", "fsemicrf"), seeds=(0, 1, 2))
-    found = outcomes(plan)
+    (found,) = outcomes([plan])
     crf, ours = head_rows(found, plan.corpus.test)
     values = [outcome.test.f1 for outcome in found if outcome.run.head == "crf"]
     assert crf.f1.mean == pytest.approx(statistics.mean(values))
@@ -66,7 +66,7 @@ def test_a_sentence_with_all_its_seeds_is_one_unit():
 
 def test_one_seed_has_no_deviation(plan):
     plan = replace(plan, heads=("crf",), seeds=(0,))
-    (row,) = head_rows(outcomes(plan), plan.corpus.test)
+    (row,) = head_rows(outcomes([plan])[0], plan.corpus.test)
     assert math.isnan(row.f1.deviation)
     assert "±" not in row.f1.percent()
     assert row.comparison is None
