@@ -105,7 +105,7 @@ def on_disk(folder: Path, write: Callable[[], Any]) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """No second run writes there meanwhile. A killed one leaves no lock. A folder that cannot be locked is warned of."""
+    """No second run writes there meanwhile. A killed one leaves no lock. What cannot be locked is warned of."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as file:
         if not _lock(file.fileno(), folder):
