@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 
 from spansieve.crf import Distribution
 from spansieve.crf.kernels import reference
-from tests.oracle import Listed, Oracle
+from tests.oracle import Oracle
 
 EPSILON = {dtype: torch.finfo(dtype).eps for dtype in (torch.float32, torch.float64)}
 
@@ -37,29 +36,16 @@ def rounding(distribution: Distribution, oracle: Oracle) -> Rounding:
     such sums: its relative error is their absolute one, ε times the size, and it is at most 1. The compiled kernels add
     up in float64 whatever the scores are in, and round once. The entropy is log Z less marginals times scores.
     """
-    epsilon, size = EPSILON[distribution.scores.dtype], size_of(oracle)
+    epsilon, size = EPSILON[distribution.scores.dtype], oracle.size
     share = 4 * epsilon if distribution._kernel is reference else 8 * EPSILON[torch.float64]
     entropy = epsilon * size + EPSILON[torch.float64] * size**2
-    return Rounding(8 * epsilon * size, epsilon + share * size, 8 * entropy)
+    return Rounding(8 * epsilon * size, 4 * epsilon + share * size, 8 * entropy)
 
 
 def close(actual: torch.Tensor, expected: np.ndarray, tolerance: float) -> None:
     """Within an absolute tolerance; infinities must be the same."""
     found = actual.detach().cpu().numpy().astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=tolerance)
-
-
-def size_of(oracle: Oracle) -> float:
-    """What is added up at most: absolute scores and transitions of a structure, and the log of how many there are."""
-    return max((_size(oracle, oracle.possible(b)) for b in range(len(oracle.scored))), default=1.0)
-
-
-def _size(oracle: Oracle, possible: list[tuple[float, Listed]]) -> float:
-    sums = [
-        sum(abs(oracle.scores[part]) for part in one.parts) + sum(abs(oracle.transition[p]) for p in one.transitions())
-        for _, one in possible
-    ]
-    return 1.0 + math.log(max(1, len(sums))) + float(max(sums, default=0.0))
 
 
 def check_sums(distribution: Distribution, oracle: Oracle) -> None:

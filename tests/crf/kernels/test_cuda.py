@@ -38,7 +38,7 @@ def near(ours: Distribution, expected: Distribution) -> None:
     added_up = sum(float(part.abs().max()) if part.numel() else 0.0 for part in finite) * (2 * 40)  # tokens at most
     epsilon = EPSILON[expected.scores.dtype]
     close(ours.log_partition, expected.log_partition.double().numpy(), 4 * epsilon * max(1.0, added_up))
-    shares = 2 * (epsilon + EPSILON[torch.float64] * added_up)
+    shares = 4 * epsilon + 8 * EPSILON[torch.float64] * added_up
     close(ours.marginals, expected.marginals.double().numpy(), shares)
     close(ours.transition_counts, expected.transition_counts.double().numpy(), 40 * shares)
 
