@@ -39,7 +39,8 @@ def instances(draw, most_tokens: int = 4, most_sentences: int = 3, most_labels: 
     num_tokens = max(lengths) + draw(st.integers(0, 1))  # now and then more padding than any sentence needs
     shape = (len(lengths), num_tokens, max_width, num_labels)
     dtype = draw(st.sampled_from([torch.float64, torch.float32]))
-    arrays = [draw(hnp.arrays(np.float64, shape, elements=e)) for e in (elements, st.one_of(TIES, PLAIN))]
+    local_elements = draw(st.sampled_from([TIES, st.one_of(TIES, PLAIN), EXTREME, IMPOSSIBLE]))
+    arrays = [draw(hnp.arrays(np.float64, shape, elements=e)) for e in (elements, local_elements)]
     transition = draw(hnp.arrays(np.float64, (num_labels, num_labels), elements=elements))
     return Instance(*arrays, transition, lengths, dtype, elements is TIES)
 

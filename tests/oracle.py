@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,17 @@ class Oracle:
     def _score(self, one: Listed) -> float:
         pairs = one.transitions()
         return float(sum(self.scores[p] for p in one.parts) + sum(self.transition[p] for p in pairs))
+
+    @cached_property
+    def size(self) -> float:
+        """What is added up at most: absolute scores and transitions of a structure, and the log of their number."""
+        sizes = [[self._size(one) for _, one in self.possible(b)] for b in range(len(self.scored))]
+        return max((1.0 + math.log(max(1, len(some))) + max(some, default=0.0) for some in sizes), default=1.0)
+
+    def _size(self, one: Listed) -> float:
+        return float(
+            sum(abs(self.scores[p]) for p in one.parts) + sum(abs(self.transition[p]) for p in one.transitions())
+        )
 
     def possible(self, b: int) -> list[tuple[float, Listed]]:
         return [(score, one) for score, one in self.scored[b] if score > -math.inf]

@@ -134,16 +134,20 @@ ENCODERS = {
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_the_papers_recipe(name):
-    config = preset(name)
-    assert config.model.encoder.name == ENCODERS[name]
-    assert config.model.head == "fsemicrf"
-    assert config.model.features == "sum"
-    assert not config.model.skip
-    training = config.training
+    model, training = preset(name).model, preset(name).training
+    assert model.encoder.name == ENCODERS[name]
+    assert (model.head, model.features) == ("fsemicrf", "sum")
+    # The paper's filter: the one label that beats null, by itself, and as many spans as there are.
+    assert (model.margin, model.labels_per_span, model.budget) == (0.0, 1, None)
+    # Its graph and its loss: maximal paths through what the filter keeps, and equal parts of both losses.
+    assert (model.skip, model.score_null, model.global_loss, model.filtering_weight) == (False, False, "filtered", 1.0)
     assert (training.optimizer, training.weight_decay) == ("adam", 0.0)
     assert (training.encoder_rate, training.rate) == (2e-5, 5e-4)
+    assert (training.schedule, training.warmup) == ("constant", 0.0)
     assert (training.batch_size, training.accumulation, training.epochs) == (8, 1, 15)
     assert training.patience is None  # the best on dev of all epochs is what is kept
+    assert training.averaging is None  # as it was learned
+    assert training.recase == 0.0  # from the sentences as they are
 
 
 def test_every_preset_loads():

@@ -23,7 +23,7 @@ from spansieve.crf.kernels.cpu import dense_filter
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests import oracle
 from tests.batches import Batch, random_batch
-from tests.contract import check_best, check_samples, check_scores, check_top_k, close, size_of
+from tests.contract import check_best, check_samples, check_scores, check_top_k, close, rounding
 from tests.instances import gold_for, instances
 
 SWEEPS = [pytest.param(0.0, id="every_span"), pytest.param(math.inf, id="listed")]
@@ -69,19 +69,19 @@ def test_equals_enumeration(sweep, data, drawn, limits):
         kept = oracle.kept_for_training(local_scores, drawn.lengths, gold, True, **limits._asdict())
     place = places_of(kept)
     expected = oracle.filtered(kept, drawn.scores[place], drawn.transition, skip=True)
-    marginals, size = np.zeros(drawn.scores.shape), size_of(expected)
+    marginals, within = np.zeros(drawn.scores.shape), rounding(found, expected)
     marginals[place] = expected.marginals
-    close(found.log_partition, expected.log_partition, size)
-    close(found.marginals, marginals, size)
-    close(found.transition_counts, expected.transition_counts, size)
-    close(found.entropy(), expected.entropy(), size)
+    close(found.log_partition, expected.log_partition, within.sums)
+    close(found.marginals, marginals, within.shares)
+    close(found.transition_counts, expected.transition_counts, within.shares)
+    close(found.entropy(), expected.entropy(), within.entropy)
     check_best(found, expected, drawn.is_exact)
     check_top_k(found, expected, 3)
     check_scores(found, expected)
     assert [sorted(nodes) for nodes in found.candidates.segments()] == kept
     assert found.scores.shape == (len(found.candidates),)
     if gold is not None and np.isfinite(drawn.scores).all() and np.isfinite(drawn.transition).all():
-        close(found.log_prob(gold), found.log_prob([list(golden) for golden in gold]).numpy(), size)
+        close(found.log_prob(gold), found.log_prob([list(golden) for golden in gold]).numpy(), within.sums)
 
 
 def places_of(kept: list[list[Segment]]) -> tuple[np.ndarray, ...]:

@@ -12,7 +12,7 @@ from spansieve.crf import FilteredSemiMarkov
 from spansieve.crf.kernels import reference
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests import oracle
-from tests.contract import TOLERANCE, check, check_best, check_gradients, check_samples, check_top_k, close, size_of
+from tests.contract import check, check_best, check_gradients, check_samples, check_top_k, close, rounding
 from tests.distributions import MODELS, pair, remaker, some_instance
 from tests.instances import gold_for, instances
 
@@ -89,11 +89,11 @@ def test_from_dense_scores(kernel, skip, data, drawn):
     expected = oracle.filtered(kept, flat, drawn.transition, skip)
     marginals = np.zeros(drawn.scores.shape)
     marginals[tuple(x.numpy() for x in (c.sentence, c.start, c.end - c.start - 1, c.label))] = expected.marginals
-    size = size_of(expected)
-    close(dense.log_partition, expected.log_partition, size)
-    close(dense.marginals, marginals, size)
-    close(dense.entropy(), expected.entropy(), size)
+    within = rounding(dense, expected)
+    close(dense.log_partition, expected.log_partition, within.sums)
+    close(dense.marginals, marginals, within.shares)
+    close(dense.entropy(), expected.entropy(), within.entropy)
     check_best(dense, expected, drawn.is_exact)
     is_finite = np.isfinite(drawn.scores).all() and np.isfinite(drawn.transition).all()
     if gold is not None and is_finite:
-        assert (dense.log_prob(gold) <= TOLERANCE[drawn.dtype] * max(1.0, size)).all()
+        assert (dense.log_prob(gold) <= within.sums).all()

@@ -12,7 +12,7 @@ from spansieve.crf import Candidates, FilteredSemiMarkov, LinearChain, NestedSeg
 from spansieve.crf.kernels import reference
 from spansieve.crf.kernels.cpu import tensors as cpu_tensors
 from tests.batches import Batch, random_batch
-from tests.contract import TOLERANCE
+from tests.contract import EPSILON
 from tests.distributions import MODELS, pair, some_instance
 from tests.instances import instances
 
@@ -20,10 +20,9 @@ KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id
 TRAINING_BATCHES = 300
 
 
-def near(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:
-    """Equal to 1e-12 in float64, to 2e-5 in float32, of the size of what was added up."""
-    tolerance = (1e-12 if actual.dtype is torch.float64 else TOLERANCE[actual.dtype]) * max(1.0, scale)
-    assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+def near(actual: torch.Tensor, expected: torch.Tensor, size: float = 1.0) -> None:
+    """Equal to some roundings of the size of what was added up: to 4e-15 of it in float64, to 2e-6 in float32."""
+    assert_close(actual, expected, rtol=0.0, atol=16 * EPSILON[actual.dtype] * max(1.0, size))
 
 
 # ---- Width 1 makes the semi-Markov model a linear chain --------------------------------------------------------------

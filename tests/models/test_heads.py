@@ -14,7 +14,15 @@ from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
 from spansieve.models.tagger import HEADS
 from tests.batches import random_gold
-from tests.nn.heads import entities_by_definition, head_of, keep_half, oracle_of, probability_of, vectors_of
+from tests.nn.heads import (
+    are_level,
+    entities_by_definition,
+    head_of,
+    keep_half,
+    oracle_of,
+    probability_of,
+    vectors_of,
+)
 from tests.oracle import kept_by_filter
 
 LENGTHS = [4, 0, 1, 3]
@@ -125,13 +133,14 @@ def test_probabilities_are_those_of_the_enumeration(name, settings, seed):
 def test_a_sentence_alone_equals_the_sentence_in_a_batch(name, settings):
     head, vectors, lengths, gold = drawn(name, settings, seed=4)
     together = head.losses(vectors, lengths, head.gold(gold, LENGTHS))
-    modes = head.distribution(vectors, lengths).mode
+    modes, listed = head.distribution(vectors, lengths).mode, oracle_of(head, vectors, LENGTHS)
     for b, length in enumerate(LENGTHS):
         own = vectors[b : b + 1, :length]
         alone = head.losses(own, lengths[b : b + 1], head.gold([gold[b]], [length]))
         for part, loss in together.items():
             torch.testing.assert_close(alone[part][0], loss[b], rtol=1e-4, atol=1e-4)
-        assert head.distribution(own, lengths[b : b + 1]).mode == [modes[b]]
+        (mode,) = head.distribution(own, lengths[b : b + 1]).mode
+        assert are_level(listed, b, mode, modes[b])
 
 
 @every_case
@@ -155,15 +164,46 @@ def test_gradients_are_finite_and_reach_every_weight(name, settings):
         assert parameter.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("settings", [{"global_loss": "unfiltered"}, {"margin": 1.0, "labels_per_span": 2}], ids=str)
+@every_seed
+def test_the_gradient_is_that_of_the_definition_where_null_is_scored(settings, seed):
+    """Segments score as themselves and each token that none of them takes as null: in the loss, and in its gradient."""
+    head, vectors, lengths, gold = drawn("fsemicrf", {"score_null": True, "skip": True, **settings}, seed)
+    vectors.requires_grad_()
+    weights = (vectors, *head.parameters())
+    found = head.losses(vectors, lengths, head.gold(gold, LENGTHS))["segmentation"]
+    listed = oracle_of(head, vectors, LENGTHS, gold)
+    scores = head.scorer.dense(head.scorer(vectors))[..., len(head.labels) :]
+    expected = []
+    for b, golden in enumerate(gold):
+        paths = {
+            one.structure: _score_with_null(head, scores[b], LENGTHS[b], one.structure) for _, one in listed.scored[b]
+        }
+        expected.append(torch.stack([*paths.values()]).logsumexp(0) - paths[tuple(golden)])
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-4, atol=1e-4)
+    # The filter's half of the last layer has no part in it.
+    ours, theirs = (torch.autograd.grad(loss.sum(), weights) for loss in (found, torch.stack(expected)))
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+def _score_with_null(head, scores: torch.Tensor, length: int, path) -> torch.Tensor:
+    """Of one path, from the global scores (L, K, Y) of its sentence."""
+    taken = {token for segment in path for token in range(segment.start, segment.end)}
+    parts = [scores[s.start, s.width - 1, s.label] for s in path]
+    parts += [scores[token, 0, 0] for token in range(length) if token not in taken]
+    parts += [head.transition[one.label, following.label] for one, following in itertools.pairwise(path)]
+    return torch.stack([scores.new_zeros(()), *parts]).sum()
+
+
 # ---- The filter ------------------------------------------------------------------------------------------------------
 
 FILTERED = [name for name in HEADS if issubclass(HEADS[name], FilteredHead)]
 
 
 @pytest.mark.parametrize("name", FILTERED)
-@pytest.mark.parametrize("beta", [1.0, 0.3])
-def test_the_filtering_loss_is_a_weighted_cross_entropy_of_every_span(name, beta):
-    head = head_of(name, beta=beta)
+@pytest.mark.parametrize("settings", [{"beta": 1.0}, {"beta": 0.3}, {"beta": 1.0, "margin": 2.0}], ids=str)
+def test_the_filtering_loss_is_a_weighted_cross_entropy_of_every_span(name, settings):
+    head, beta = head_of(name, **settings), settings["beta"]
     vectors, lengths = vectors_of(LENGTHS), torch.tensor(LENGTHS)
     gold = [[Segment(0, 2, 1), Segment(3, 4, 2)], [], [Segment(0, 1, 2)], []]
     local = head.scorer.dense(head.scorer(vectors))[..., :3].detach().log_softmax(-1)
@@ -184,6 +224,18 @@ def test_the_filtering_loss_has_a_weight():
     losses, others = (head.losses(vectors, lengths, head.gold([[]] * 4, LENGTHS)) for head in (once, thrice))
     torch.testing.assert_close(others["filtering"], 3 * losses["filtering"])
     torch.testing.assert_close(others["segmentation"], losses["segmentation"])
+
+
+@pytest.mark.parametrize("name", FILTERED)
+def test_nobody_chooses_among_the_labels_of_a_filter_alone(name):
+    """So that it keeps one of them, however many the configuration allows to others."""
+    head = head_of(name, num_names=4, labels_per_span=3, skip=True)
+    vectors, lengths = vectors_of(LENGTHS), torch.tensor(LENGTHS)
+    keep_half(head, vectors, LENGTHS)
+    kept = head.distribution(vectors, lengths).candidates.segments()
+    spans = [[segment[:2] for segment in segments] for segments in kept]
+    assert sum(map(len, spans)) > 4
+    assert (spans == [[*dict.fromkeys(some)] for some in spans]) == name.endswith("filter-only")
 
 
 @pytest.mark.parametrize("name", FILTERED)

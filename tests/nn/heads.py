@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import torch
@@ -33,14 +34,22 @@ def head_of(name: str, num_names: int = 2, max_width: int = 3, seed: int = 0, **
 
 
 def keep_half(head: FilteredHead, vectors: torch.Tensor, lengths: list[int]) -> None:
-    """Move the bias of null so that the filter keeps about half of the spans."""
+    """Move the bias of null so that the filter keeps about half of what it decides on, and nothing by a hair.
+
+    Null is put into the widest gap among the middle ones, a margin included: were it as good as some label, how a
+    processor rounds would say whether that one is kept.
+    """
     with torch.no_grad():
         local = head.scorer.dense(head.scorer(vectors))[..., : len(head.labels)]
-        margin = local[..., 0] - local[..., 1:].amax(-1)
         end = torch.arange(local.shape[1])[:, None] + torch.arange(1, local.shape[2] + 1)
-        is_span = end <= torch.tensor(lengths)[:, None, None]
+        labels = local[end <= torch.tensor(lengths)[:, None, None]]  # (spans, Y)
+        best = labels[:, 1:].topk(min(head.limits.labels_per_span, labels.shape[1] - 1)).values
+        below_null = (labels[:, :1] - best).flatten().sort().values
+        quarter = len(below_null) // 4
+        middle = below_null[quarter : len(below_null) - quarter]
+        widest = int(middle.diff().argmax())
         bias = head.scorer.output.bias if head.scorer.output.bias is not None else head.scorer.bias
-        bias[0] -= margin[is_span].median()
+        bias[0] += getattr(head, "margin", 0.0) - middle[widest : widest + 2].mean()
 
 
 def vectors_of(lengths: list[int], seed: int = 0) -> torch.Tensor:
@@ -116,6 +125,15 @@ def _one_label_per_span(nodes: list[Segment], golden: list[Segment]) -> list[Seg
 def probability_of(listed: oracle.Oracle, head: Head, b: int, segment: Segment) -> float:
     """The part of all structures of sentence b, by their probability, that say that this segment is one."""
     return sum(p for p, one in listed.probabilities(b) if segment in entities_by_definition(head, one.structure))
+
+
+def are_level(listed: oracle.Oracle, b: int, one, other) -> bool:
+    """Two structures of sentence b are the same, or so equally good that rounding alone makes one of them the best.
+
+    Of the largest features, two spans that differ by a token which adds nothing have the same scores.
+    """
+    score = {str(each.structure): value for value, each in listed.possible(b)}
+    return one == other or math.isclose(score[str(one)], score[str(other)], abs_tol=1e-4)
 
 
 def entities_by_definition(head: Head, structure) -> list[Segment]:

@@ -243,7 +243,7 @@ def test_an_export_decides_alike(name, settings, with_filter):
 def test_thresholds_leave_the_best_set_that_has_nothing_below(name, settings):
     """Of all sets, best first, the first whose entities all lie above their thresholds."""
     seen = 0
-    for seed in range(6):
+    for seed in range(12):
         tagger = drawn_tagger(name, seed=seed, **settings)
         chance = np.random.default_rng(seed)
         batch = tagger.batch([["Paris", "the", "UN"], ["London", "abc"]])

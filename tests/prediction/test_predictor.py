@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import pytest
@@ -173,8 +174,11 @@ def test_assessing(predictor):
 # ---- With the filter's own probability -------------------------------------------------------------------------------
 
 
-def test_probabilities_with_the_filter(predictor):
-    tagger = predictor.tagger
+@pytest.mark.parametrize("margin", [0.0, 1.5])
+def test_probabilities_with_the_filter(predictor, margin):
+    """The filter's own is that of the scores as they were learned, whatever margin null has to win by."""
+    tagger = copy.deepcopy(predictor.tagger)
+    tagger.head.margin = margin
     tokens = ["Ada", "Lovelace", "lives", "in", "New", "York", "."]
     (given_,), (with_,) = (
         Predictor(tagger, probability=kind).predict_tokens([tokens], probabilities=True)
@@ -183,7 +187,8 @@ def test_probabilities_with_the_filter(predictor):
     assert given_.segments == with_.segments == [(0, 2, "PER"), (4, 6, "LOC")]
     with torch.no_grad():
         batch = tagger.batch([tokens])
-        local = tagger.head.scores(tagger.encoder(batch.features))[0][0].softmax(-1)
+        scores = tagger.head.scorer.dense(tagger.head.scorer(tagger.encoder(batch.features)))
+        local = scores[0, ..., : len(tagger.labels)].softmax(-1)
     for segment, share, product in zip(given_.segments, given_.probabilities, with_.probabilities):
         by_filter = float(local[segment.start, segment.width - 1, tagger.labels.id(segment.label)])
         assert product == pytest.approx(share * by_filter, abs=1e-6)

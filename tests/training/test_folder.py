@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 import shutil
+import sys
 
 import pytest
 
@@ -88,6 +91,26 @@ def test_one_run_at_a_time(tmp_path):
     with locked(tmp_path), pytest.raises(TrainingError, match="another run is writing to"):
         runs.run(tmp_path)
     runs.run(tmp_path)
+
+
+def no_locks(file: int, kind: int) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+@pytest.mark.parametrize(
+    ("hide", "reason"),
+    [
+        (lambda patch: patch.setitem(sys.modules, "fcntl", None), "this system has no fcntl"),
+        (lambda patch: patch.setattr("fcntl.flock", no_locks), "No locks available"),
+    ],
+    ids=["system", "file_system"],
+)
+def test_a_folder_that_cannot_be_locked_is_told_once(tmp_path, monkeypatch, hide, reason):
+    hide(monkeypatch)
+    wanted = re.escape(f"{tmp_path} cannot be locked ({reason}): a second run in it would not be noticed")
+    with pytest.warns(RuntimeWarning, match=wanted) as told, locked(tmp_path), locked(tmp_path):
+        pass
+    assert len(told) == 1
 
 
 def test_a_run_is_removed_and_nothing_else(finished):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -120,9 +122,17 @@ def test_a_damaged_checkpoint_is_not_loaded(name, damage, tmp_path, unbroken):
     newest = max((tmp_path / "checkpoints").iterdir())
     assert newest.name == "step-00000018"
     damage(newest / name)
-    found = newest_checkpoint(tmp_path / "checkpoints")
-    assert found is not None
-    assert found.step == 12
+    wanted = re.escape(f"checkpoint {newest} is damaged and was skipped; the newest complete one is that of step 12")
+    with pytest.warns(RuntimeWarning, match=wanted) as told:
+        found = [newest_checkpoint(tmp_path / "checkpoints") for _ in range(2)]
+    assert [checkpoint and checkpoint.step for checkpoint in found] == [12, 12]
+    assert len(told) == 1  # though it was skipped twice
+
+
+def test_what_is_complete_is_taken_without_a_word(unbroken):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert newest_checkpoint(unbroken / "checkpoints").step == 18
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"files": 3}', "\x00\x00"])
@@ -130,14 +140,16 @@ def test_a_state_that_is_none_is_not_loaded(text, tmp_path):
     place = tmp_path / "step-00000001"
     place.mkdir()
     (place / "state.json").write_text(text)
-    assert newest_checkpoint(tmp_path) is None
+    with pytest.warns(RuntimeWarning, match=r"step-00000001 is damaged and was skipped; no other is complete"):
+        assert newest_checkpoint(tmp_path) is None
 
 
 def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, unbroken):
     folder = tmp_path / "run"
     shutil.copytree(unbroken, folder)
     damage_by_a_cut(max((folder / "checkpoints").iterdir()) / "model.safetensors")
-    runs.run(folder, resume=True)
+    with pytest.warns(RuntimeWarning, match="step-00000018 is damaged and was skipped"):
+        runs.run(folder, resume=True)
     assert runs.outcome(folder) == runs.outcome(unbroken)
     assert newest_checkpoint(folder / "checkpoints").step == 18
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import shutil
 from dataclasses import dataclass, field
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from spansieve.data.example import Example
 from spansieve.models.tagger import HEADS, Tagger
@@ -100,6 +102,35 @@ def test_an_outlier_is_left_out_where_the_width_is_limited(tmp_path, head, lost,
     train(settings, [*few, wide], runs.DEV, tmp_path, observer=watching, use_cpu=True)
     counts = watching.starts[0][0]
     assert (counts.entities, counts.lost_to_width, counts.max_width, counts.widest) == (1009, lost, max_width, 30)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_step_goes_by_the_mean_over_its_sentences(tmp_path, parts):
+    """However many batches they come in: the rates of the optimizer mean the same for steps of any size."""
+    seen, model = [], []
+
+    def look(step: int, tagger: Tagger) -> None:
+        model.append(copy.deepcopy(tagger))
+
+    def keep_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        seen.append(sorted(float(weight.grad.norm()) for weight in weights))
+
+    size = len(runs.TRAIN)
+    settings = runs.config(
+        **runs.STILL, training__batch_size=size // parts, training__accumulation=parts, training__epochs=1,
+        training__clip=None,
+    )  # fmt: skip
+    hook = register_optimizer_step_pre_hook(keep_gradients)
+    try:
+        train(settings, runs.TRAIN, runs.DEV, tmp_path, use_cpu=True, look=look)
+    finally:
+        hook.remove()
+    (found,), (tagger,) = seen, model
+    gold = [tagger.training_segments(example)[0] for example in runs.TRAIN]
+    losses = tagger(tagger.batch([example.tokens for example in runs.TRAIN], gold))
+    (sum(loss.sum() for loss in losses.values()) / size).backward()
+    assert found == pytest.approx(sorted(float(weight.grad.norm()) for weight in tagger.parameters()), rel=1e-4)
 
 
 # ---- Its end ---------------------------------------------------------------------------------------------------------

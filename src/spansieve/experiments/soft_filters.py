@@ -41,11 +41,12 @@ class SoftFilter:
 
     @property
     def local_scores(self) -> Tensor:
-        """Those of the work, with null moved so that this many labels stand above it."""
+        """Those of the work, with null moved so that this many labels stand above it, and none as high as it: rounding
+        would decide."""
         scores = self.work.local_scores.clone()
         lead = (scores[..., 1:] - scores[..., :1])[:, self.work.is_span].flatten().sort(descending=True).values
         above = round(self.above_null * len(lead) / (self.work.num_labels - 1))
-        scores[..., 0] += lead[above] if above < len(lead) else lead[-1] - 1.0
+        scores[..., 0] += torch.cat((lead[:1] + 1.0, lead, lead[-1:] - 1.0))[above : above + 2].mean()
         return scores
 
     def on(self, local_scores: Tensor, global_scores: Tensor, transition: Tensor) -> FilteredSemiMarkov:

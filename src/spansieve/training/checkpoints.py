@@ -6,9 +6,11 @@ of every file and its own. Whatever moment a run is killed at, the newest folder
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,15 +64,34 @@ def _remove_others(folder: Path, step: int) -> None:
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest that is complete; None where there is none."""
+    """The newest that is complete; None where there is none. Of each newer one that is damaged there is a warning."""
+    damaged: list[Path] = []
+    found = None
     for step, place in _places(folder):
-        try:
-            state = json.loads((place / STATE).read_text(encoding="utf-8"))
-            if is_sealed(state) and all(checksum(place / name) == sum_ for name, sum_ in state["files"].items()):
-                return Checkpoint(step, state, {Path(name).stem: load_file(place / name) for name in state["files"]})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
-            pass  # damaged: the one before it will do
+        found = _read(step, place)
+        if found is not None:
+            break
+        damaged.append(place)
+    for place in damaged:
+        _warn_of_damage(place, None if found is None else found.step)
+    return found
+
+
+def _read(step: int, place: Path) -> Checkpoint | None:
+    """None where it is damaged."""
+    try:
+        state = json.loads((place / STATE).read_text(encoding="utf-8"))
+        if is_sealed(state) and all(checksum(place / name) == sum_ for name, sum_ in state["files"].items()):
+            return Checkpoint(step, state, {Path(name).stem: load_file(place / name) for name in state["files"]})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
+        pass
     return None
+
+
+@functools.cache  # once, however often the folder is looked through
+def _warn_of_damage(place: Path, step: int | None) -> None:
+    instead = "no other is complete" if step is None else f"the newest complete one is that of step {step}"
+    warnings.warn(f"checkpoint {place} is damaged and was skipped; {instead}", RuntimeWarning, stacklevel=3)
 
 
 def _places(folder: Path) -> list[tuple[int, Path]]:

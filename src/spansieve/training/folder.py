@@ -11,9 +11,11 @@ logs/          what a tracker was told
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,24 +105,34 @@ def on_disk(folder: Path, write: Callable[[], Any]) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """No second run writes there meanwhile. A killed one leaves no lock."""
+    """No second run writes there meanwhile. A killed one leaves no lock. What cannot be locked is warned of."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as file:
-        if not _lock(file.fileno()):
+        if not _lock(file.fileno(), folder):
             raise TrainingError(f"another run is writing to {folder}: wait for its end, or choose another folder")
         yield
 
 
-def _lock(file: int) -> bool:
+def _lock(file: int, folder: Path) -> bool:
+    """False when somebody else has the lock."""
     try:
         import fcntl
-    except ImportError:  # not on this system
+    except ImportError:
+        _warn_of_no_lock(folder, "this system has no fcntl")
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno not in (errno.EAGAIN, errno.EACCES)  # a file system may have no locks
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        _warn_of_no_lock(folder, error.strerror or str(error))  # a file system may have no locks
     return True
+
+
+@functools.cache  # once, however many runs there are in the folder
+def _warn_of_no_lock(folder: Path, reason: str) -> None:
+    consequence = "a second run in it would not be noticed, and the two would overwrite each other"
+    warnings.warn(f"{folder} cannot be locked ({reason}): {consequence}", RuntimeWarning, stacklevel=2)
 
 
 def _has_progress(folder: Path) -> bool:

@@ -25,6 +25,7 @@ CASES = [
     ("semicrf", {}),
     ("semicrf-unit-null", {}),
     ("filter-only", {"skip": True, "labels_per_span": 2}),
+    ("filter-only", {"margin": 1.0, "labels_per_span": 2}),
     ("global-selection", {}),
     ("global-selection", {"skip": True, "labels_per_span": 2}),
     ("nested", {}),
@@ -64,6 +65,29 @@ def test_segments_and_probabilities_are_those_of_the_distribution(name, settings
     assert without.probabilities is None
     for one, other in zip(found.probabilities, probabilities):
         assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
+
+
+@every_case
+def test_the_filters_own_probability_is_of_the_scores_as_they_were_learned(name, settings):
+    """Whatever margin null has to win by. Where nothing filters, it is the marginal."""
+    head, vectors, lengths = head_of(name, num_names=3, max_width=4, **settings), vectors_of(LENGTHS), np.array(LENGTHS)
+    if isinstance(head, FilteredHead):
+        keep_half(head, vectors, LENGTHS)
+    with torch.no_grad():
+        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+        if isinstance(head, FilteredHead):
+            learned = head.scorer.dense(head.scorer(vectors))[..., : len(head.labels)].softmax(-1)
+    manifest, arrays = manifest_of(name, head, **settings), _decoder_arrays(head)
+    alone, product = (
+        decoder_of(Setting(manifest, arrays, with_filter=with_filter))([part.copy() for part in scores], lengths, True)
+        for with_filter in (False, True)
+    )
+    assert [list(one) for one in alone.segments] == [list(one) for one in product.segments]
+    assert any(alone.segments)
+    for b, (segments, shares) in enumerate(zip(alone.segments, alone.probabilities)):
+        if isinstance(head, FilteredHead):
+            shares = [share * float(learned[b, s.start, s.width - 1, s.label]) for s, share in zip(segments, shares)]
+        assert product.probabilities[b] == pytest.approx(shares, rel=1e-4, abs=1e-6)
 
 
 @every_case

@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from spansieve.config import Head
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.constraints import Constraints
+from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Found, readable_sentences
+from spansieve.models.tagger import Tagger
 from spansieve.prediction import exporting, onnx
 from spansieve.prediction.exporting import _quantise, export_model
 from spansieve.prediction.onnx import predictor as predictor_module
@@ -28,6 +30,7 @@ from spansieve.prediction.onnx import reading
 from spansieve.prediction.onnx.decoding import DECODERS
 from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_manifest, write_manifest
 from spansieve.prediction.predictor import Predictor
+from spansieve.segments import NamedSegment, Segment
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
 
@@ -44,10 +47,27 @@ def same(found: list[Found], expected: list[Found]) -> bool:
 
 
 def check_same(model: Predictor, exported: onnx.OnnxPredictor, sentences: list[list[str]]) -> None:
-    expected = model.predict_tokens(sentences, probabilities=True)
-    assert sum(len(one.segments) for one in expected) > 0
-    assert same(exported.predict_tokens(sentences, probabilities=True), expected)
-    assert same(exported.predict_tokens(sentences), model.predict_tokens(sentences))
+    for probabilities in (True, False):
+        expected, found = (one.predict_tokens(sentences, probabilities) for one in (model, exported))
+        assert sum(len(one.segments) for one in expected) > 0
+        is_tie = [are_level(model.tagger, *each) for each in zip(sentences, found, expected)]
+        assert sum(is_tie) < len(sentences) / 2
+        assert same(*([one for one, level in zip(some, is_tie) if not level] for some in (found, expected)))
+
+
+def are_level(tagger: Tagger, sentence: list[str], one: Found, other: Found) -> bool:
+    """Segments differ, of which both sets are paths with one score: then rounding decides. Of the largest features,
+    two spans that differ by a token which adds nothing have the same scores."""
+    if one.segments == other.segments or not isinstance(tagger.head, FilteredHead):
+        return False
+    batch = tagger.batch(readable_sentences([sentence]))
+    structures = [
+        [Segment(s.start, s.end, tagger.labels.id(s.label)) for s in found.segments] for found in (one, other)
+    ]
+    with torch.no_grad():
+        distribution = tagger.head.distribution(tagger.vectors(batch), batch.lengths)
+        scores = [float(distribution.score([structure])) for structure in structures]
+    return scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
 @BOTH

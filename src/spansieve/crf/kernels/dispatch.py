@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -27,11 +28,23 @@ def can(kernel: ModuleType, name: str) -> bool:
 def _kernel(device: str) -> ModuleType:
     if device == "cpu":
         return import_module("spansieve.crf.kernels.cpu.tensors")
-    if device == "cuda" and has_triton():
-        return import_module("spansieve.crf.kernels.cuda")
+    if device == "cuda":
+        return import_module("spansieve.crf.kernels.cuda") if has_triton() else reference
+    _warn_of_plain_torch(
+        f"there are no compiled kernels for {device!r}", "compute on the CPU or on CUDA, which have them"
+    )
     return reference
 
 
 @functools.cache
 def has_triton() -> bool:
-    return find_spec("triton") is not None
+    """Whether kernels for CUDA can be compiled. The first who asks is warned where they cannot."""
+    is_installed = find_spec("triton") is not None
+    if not is_installed:
+        _warn_of_plain_torch("Triton is not installed, so there are no compiled kernels for 'cuda'", "install triton")
+    return is_installed
+
+
+def _warn_of_plain_torch(cause: str, way_out: str) -> None:
+    consequence = "plain torch gives the same results many times slower"
+    warnings.warn(f"{cause}: {consequence}; {way_out}", RuntimeWarning, stacklevel=2)

@@ -1,0 +1,62 @@
+"""Which kernel answers where, and that a slow one says so."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from spansieve.crf.kernels import dispatch, reference
+from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+
+
+@pytest.fixture(autouse=True)
+def nothing_known():
+    """A kernel is looked up once in a process: here, once in a test."""
+    for known in (dispatch._kernel, dispatch.has_triton):
+        known.cache_clear()
+    yield
+    for known in (dispatch._kernel, dispatch.has_triton):
+        known.cache_clear()
+
+
+def on(device: str) -> SimpleNamespace:
+    """What is looked at of a tensor, on a device that need not be there."""
+    return SimpleNamespace(is_cpu=device == "cpu", device=torch.device(device))
+
+
+def kernel_in_silence(device: str):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return dispatch.kernel_for(on(device))
+
+
+def test_the_compiled_kernels_say_nothing(monkeypatch):
+    monkeypatch.setattr(dispatch, "find_spec", lambda name: object())
+    assert kernel_in_silence("cpu") is cpu_tensors
+    assert dispatch.has_triton()
+
+
+def test_cuda_without_triton_says_once_that_it_is_slow(monkeypatch):
+    monkeypatch.setattr(dispatch, "find_spec", lambda name: None)
+    with pytest.warns(
+        RuntimeWarning, match="Triton is not installed.*'cuda': plain torch .*slower; install triton"
+    ) as told:
+        assert dispatch.kernel_for(on("cuda")) is reference
+    assert len(told) == 1
+    for again in ("cuda:0", "cuda:1"):
+        assert kernel_in_silence(again) is reference
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not dispatch.has_triton()  # as the layers over spans ask
+
+
+def test_other_devices_say_once_that_they_are_slow():
+    for device in ("mps", "xpu"):
+        wanted = f"no compiled kernels for '{device}': plain torch .*slower; compute on the CPU"
+        with pytest.warns(RuntimeWarning, match=wanted) as told:
+            assert dispatch.kernel_for(on(device)) is reference
+        assert len(told) == 1
+        assert kernel_in_silence(device) is reference
