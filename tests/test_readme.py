@@ -38,8 +38,8 @@ def test_the_scores_are_those_of_the_results():
     mean = {name: float(cell.strip("*")) for name, cell in rows[-2].items() if name != "corpus"}
     ours, paper = mean.pop("FSemiCRF"), mean.pop("FSemiCRF, paper's recipe")
     claim = (
-        f"FSemiCRF has {ours:.2f}, the best other head {max(mean.values()):.2f}, the CRF {mean['CRF']:.2f}, and FSemiCRF "
-        f"by the paper's own recipe {paper:.2f}"
+        f"FSemiCRF has {ours:.2f}, the best other head {max(mean.values()):.2f}, the CRF {mean['CRF']:.2f}, and "
+        f"FSemiCRF by the paper's own recipe {paper:.2f}"
     )
     assert claim in " ".join(README.split())
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from spansieve.data.formats import FORMATS, write_examples
+from spansieve.experiments.reproduce import all_corpora
 from tests.cli.conftest import terminal as terminal
 from tests.docs.in_small import smaller
 from tests.docs.machine import make_clone
@@ -19,7 +20,7 @@ from tests.single_thread import one_thread as one_thread
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
-ENCODERS = ("bert-base-cased", "aubmindlab/bert-base-arabertv2")
+ENCODERS = ("bert-base-cased", "aubmindlab/bert-base-arabertv2", "minilm")
 CORPORA = {"conll2003": ("eng.train", "eng.testa", "eng.testb"), "ace": ("train", "dev", "test")}
 
 
@@ -34,6 +35,8 @@ def furnished(tmp_path_factory, one_thread):
         (folder / corpus).mkdir()
         for name, split in zip(names, ("train", "dev", "test")):
             shutil.copy(folder / f"{split}.conll", folder / corpus / name)
+    for corpus in (*(entry.name for entry in all_corpora.CORPORA), "cleanconll2003"):
+        shutil.copytree(folder / "ace", folder / "corpora" / corpus)
     texts = [" ".join(example.tokens) for example in runs.DEV]
     for name in ("letters.txt", "unlabelled.txt", "book.txt"):
         (folder / name).write_text("\n".join(texts) + "\n", encoding="utf-8")

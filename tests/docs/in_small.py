@@ -23,6 +23,7 @@ LESS = {
     "python examples/segment_a_signal.py": "--steps 2",
     "spansieve benchmark onnx": "--rounds 1 --threads 1",
     "spansieve benchmark service": "--clients 3 --seconds 1 --requests 60 --threads 1",
+    "spansieve reproduce all-corpora": "--jobs 1 --seeds 1",
     "spansieve reproduce complexity": "--seconds 0.02 --longest 100",
     "spansieve reproduce table1": "--jobs 1",
     "spansieve reproduce table2": "--seconds 0.02",

@@ -30,7 +30,7 @@ from spansieve.prediction.onnx import reading
 from spansieve.prediction.onnx.decoding import DECODERS
 from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_manifest, write_manifest
 from spansieve.prediction.predictor import Predictor
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import Segment
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
 
