@@ -40,7 +40,7 @@ class Score(NamedTuple):
 @pytest.mark.parametrize("name", presets())
 @pytest.mark.parametrize("head", get_args(Head))
 def test_every_head_learns_the_sample_corpus_under_every_preset(head, name):
-    model = with_settings(preset(name, head), SMALL).model
+    model = with_settings(preset(name), {**SMALL, "model.head": head}).model
     learned, new = scores_of(model)
     assert learned.f1 > 0.75, learned
     assert learned.labels_right > 0.9, learned
