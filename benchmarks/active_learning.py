@@ -21,7 +21,7 @@ from spansieve.data.example import Example
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.tagger import Tagger
 from spansieve.prediction.analysing import analyse_tokens
-from spansieve.prediction.ranking import filter_entropies
+from spansieve.prediction.uncertainty import filter_entropies
 
 Order = Literal["random", "uncertainty", "uncertainty per token"]
 ORDERS: tuple[Order, ...] = ("random", "uncertainty", "uncertainty per token")

@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from spansieve.data.example import Example
-from spansieve.data.tokenizing import sequences_of_text, tokens_of_text
+from spansieve.data.tokenizer import sequences_of_text, tokens_of_text
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Batch
-from spansieve.prediction.landing import Decided
+from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedBatch
+from spansieve.prediction.host_transfer import Decided
 from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Deciding, Pipeline, Precision
 from spansieve.prediction.predictor import load
-from spansieve.prediction.preparing import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedBatch
-from spansieve.prediction.texts import chunks_of
+from spansieve.prediction.text_predictor import chunks_of
 
 SENTENCES_IN_TEXT = 10
 SAMPLE = 200_000  # words that single stages are measured on

@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
 from benchmarks.measuring import Contender
+from spansieve.crf.flat_segments import offsets_of, segments_by_place
 from spansieve.crf.kernels import cpu
-from spansieve.crf.structures import offsets_of, segments_by_place
 
 SUFFIX = " kernel"
 

@@ -11,7 +11,7 @@ from benchmarks.fitting import Splits, percent
 from spansieve.config import Config, Head, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.data.flattening import flat_examples
-from spansieve.evaluation.levels import LEVELS, evaluate_levels
+from spansieve.evaluation.nested_scores import LEVELS, evaluate_levels
 from spansieve.evaluation.scores import Scores
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model

@@ -20,7 +20,7 @@ from benchmarks.measuring import markdown_table, provenance, write_csv
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.storage import encoder_name, load_model
-from spansieve.prediction.exporting import export_model
+from spansieve.prediction.onnx.export import export_model
 from spansieve.segments import NamedSegment
 
 ABOUT = """Start-up is from the start of the process to the first sentence's answer, kernels compiled before. Peak

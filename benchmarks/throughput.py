@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
-from spansieve.data.tagging import tags_of_segments
+from spansieve.data.tag_schemes import tags_of_segments
 from spansieve.labels import LabelSet
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.training.optimizers import build_optimizer
+from spansieve.training.optimizer import build_optimizer
 
 SOFTMAX, PEER = "token softmax", "pytorch-crf"
 OURS = ("fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only")

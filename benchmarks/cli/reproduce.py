@@ -209,7 +209,7 @@ def _told(page: Path, console: Console) -> None:
 def _taggers(plan: Plan, heads: tuple[str, ...], device: str, console: Console) -> dict[str, Tagger]:
     """Trained models of the first seed, on the device to measure on; they are trained on a GPU where there is one."""
     from spansieve.models.storage import load_model
-    from spansieve.training.folder import MODEL
+    from spansieve.training.run_folder import MODEL
 
     found = _outcomes(replace(plan, heads=heads, seeds=plan.seeds[:1], device=_device(None)), console)
     return {outcome.run.head: load_model(outcome.run.folder / MODEL, device) for outcome in found}

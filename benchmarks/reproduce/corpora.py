@@ -11,8 +11,8 @@ from pathlib import Path
 from spansieve.data.example import DataError, Example
 from spansieve.data.flattening import flat_examples
 from spansieve.data.formats import read_examples
-from spansieve.data.notes import Notes
-from spansieve.training.folder import fingerprint
+from spansieve.data.reader_warnings import Notes
+from spansieve.training.run_folder import fingerprint
 
 SAMPLE = "sample"
 SPLITS = ("train", "dev", "test")

@@ -18,8 +18,8 @@ from spansieve.crf import FilteredSemiMarkov
 from spansieve.data.batching import batches_by_length
 from spansieve.data.example import Example
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.training.folder import RESULTS
 from spansieve.training.run import train
+from spansieve.training.run_folder import RESULTS
 
 LOOKS = "graphs.jsonl"
 SENTENCES = 200  # of dev that are looked at

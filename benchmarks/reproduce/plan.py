@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.reproduce.corpora import Corpus
 from spansieve.config import BUILTIN, Config, ModelConfig, preset, to_dict, with_settings
-from spansieve.training.folder import flat
+from spansieve.training.run_folder import flat
 
 PAPER_RECIPE = "fsemicrf-paper"
 NAMES = {

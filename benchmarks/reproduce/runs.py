@@ -31,16 +31,16 @@ from benchmarks.reproduce.plan import Plan
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example
 from spansieve.data.formats.jsonl import read_jsonl, write_jsonl
-from spansieve.evaluation.fates import Fates, predict_with_fates
 from spansieve.evaluation.scores import Scores, evaluate
-from spansieve.models.disk import write_durably
 from spansieve.models.found import Found
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
+from spansieve.persistence.atomic import write_durably
 from spansieve.prediction.cores import usable_cores
+from spansieve.prediction.error_analysis import Fates, predict_with_fates
 from spansieve.segments import NamedSegment
-from spansieve.training.folder import CHECKPOINTS, MODEL, RESULTS, about_run
 from spansieve.training.run import train
+from spansieve.training.run_folder import CHECKPOINTS, MODEL, RESULTS, about_run
 
 FOUND, TEST = "test.jsonl", "test.json"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

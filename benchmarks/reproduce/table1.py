@@ -14,8 +14,8 @@ from benchmarks.reproduce.paper import TABLE1
 from benchmarks.reproduce.plan import NAMES, OURS, PAPER_RECIPE, Plan
 from benchmarks.reproduce.runs import Outcome
 from spansieve.data.example import Example
-from spansieve.evaluation.fates import Fates
 from spansieve.evaluation.significance import Comparison, compare
+from spansieve.prediction.error_analysis import Fates
 from spansieve.segments import NamedSegment
 
 TEST = (

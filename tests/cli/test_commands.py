@@ -13,7 +13,7 @@ import pytest
 
 from spansieve import __version__
 from spansieve.cli import train
-from spansieve.prediction.texts import TEXTS_AT_ONCE
+from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 COMMANDS = (
     "demo",

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from spansieve.cli.watching import duration
-from spansieve.training import loop, run
+from spansieve.cli.progress import duration
+from spansieve.training import run, trainer
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -78,7 +78,7 @@ def test_ctrl_c_says_how_to_go_on(terminal, train, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop.Trainer, "_train_step", interrupt)
+    monkeypatch.setattr(trainer.Trainer, "_train_step", interrupt)
     answer = terminal(*train, *SMALL)
     assert answer.code == 130
     assert "--resume" in answer.out

@@ -22,7 +22,7 @@ from tests.cli.terminal import Terminal
 from tests.docs.in_small import LESS, NEEDED, with_options
 from tests.docs.machine import ray_cluster, served
 from tests.docs.pages import Block
-from tests.prediction.test_suggesting import by_label_studio
+from tests.prediction.test_preannotation import by_label_studio
 from tests.serving.running import running
 
 

@@ -10,7 +10,7 @@ from spansieve.config import preset, to_dict
 from spansieve.data.formats import FORMATS
 from spansieve.models.tagger import HEADS
 from spansieve.serving.limits import Limits
-from spansieve.training.folder import flat
+from spansieve.training.run_folder import flat
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 CHOOSE = (DOCS / "choose.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spansieve.models.storage import load_model
-from spansieve.training import loop
+from spansieve.training import trainer
 from spansieve.training.checkpoints import newest_checkpoint
 from tests.training import killing, runs
 
@@ -22,7 +22,7 @@ CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "o
 @pytest.fixture
 def checkpoint_by_steps(monkeypatch):
     is_due = lambda self: self.progress.step in killing.CHECKPOINT_STEPS  # noqa: E731
-    monkeypatch.setattr(loop.Trainer, "_is_checkpoint_due", is_due)
+    monkeypatch.setattr(trainer.Trainer, "_is_checkpoint_due", is_due)
 
 
 @pytest.mark.parametrize("moment", killing.MOMENTS)

@@ -20,8 +20,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from spansieve.models.disk import checksum, checksums, is_sealed, save_weights, sealed, sync_folder, write_durably
-from spansieve.training.averaging import Averaging
+from spansieve.persistence.atomic import (
+    checksum,
+    checksums,
+    is_sealed,
+    save_weights,
+    sealed,
+    sync_folder,
+    write_durably,
+)
+from spansieve.training.ema import Averaging
 
 STATE = "state.json"
 KEPT = 2

@@ -8,7 +8,7 @@ import torch
 from benchmarks.reproduce.baselines import baseline, longest_path
 from benchmarks.reproduce.decoding import Scored
 from spansieve.segments import Segment
-from tests.evaluation.test_fates import SENTENCES, tagger
+from tests.prediction.test_error_analysis import SENTENCES, tagger
 
 TOKENS = [text.split() for text in SENTENCES]
 

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.reproduce.complexity import GraphSize, Line, decoding_times, fitted_slopes, graph_sizes
 from tests.benchmarks.reproduce.conftest import SETTINGS
-from tests.evaluation.test_fates import SENTENCES, tagger
+from tests.prediction.test_error_analysis import SENTENCES, tagger
 from tests.training import runs
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.reproduce.table2 import HEADS, Cost, _our_row, _their_row, costs
 from tests.benchmarks.reproduce.conftest import SETTINGS
-from tests.evaluation.test_fates import SENTENCES, tagger
+from tests.prediction.test_error_analysis import SENTENCES, tagger
 from tests.training import runs
 
 EXAMPLES = [runs.Example.of(text) for text in SENTENCES]
