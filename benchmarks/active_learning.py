@@ -93,7 +93,7 @@ def _fit(splits: Splits, labelled: Sequence[int], settings: dict[str, Any], seed
 
 
 def _config(size: int, settings: dict[str, Any]) -> Config:
-    few = {"training.batch_size": 16, "training.averaging": 0.99, "model.max_width": 8, "training.epochs": 8}
+    few = {"training.batch_size": 16, "training.ema_decay": 0.99, "model.max_width": 8, "training.epochs": 8}
     config = with_settings(preset("demo"), few | settings)
     steps = -(-size // config.training.batch_size)
     return with_settings(config, {"training.epochs": max(config.training.epochs, -(-LEAST_STEPS // steps))})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spansieve.models.tagger import Tagger
 
 SMALL_SPLITS = (400, 100, 100)  # sentences
-SMALL_SETTINGS = {"training.epochs": 6, "training.batch_size": 8, "training.averaging": 0.99}
+SMALL_SETTINGS = {"training.epochs": 6, "training.batch_size": 8, "training.ema_decay": 0.99}
 
 Data = Annotated[
     Path | None,

@@ -56,7 +56,7 @@ def assert_same(one: Path, other: Path) -> None:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone") / "run"
-    result = runs.run(folder, training__batch_size=4, training__averaging=0.9, **STEPS)
+    result = runs.run(folder, training__batch_size=4, training__ema_decay=0.9, **STEPS)
     assert result.dev["micro"]["f1"] > 0.5
     return folder
 
@@ -64,7 +64,7 @@ def alone(tmp_path_factory):
 @pytest.fixture(scope="module")
 def in_two(tmp_path_factory, alone):
     folder = tmp_path_factory.mktemp("two") / "run"
-    in_two_processes(folder, training__batch_size=2, training__averaging=0.9, **STEPS)
+    in_two_processes(folder, training__batch_size=2, training__ema_decay=0.9, **STEPS)
     return folder
 
 
@@ -78,12 +78,12 @@ def test_two_processes_go_on_where_they_were(alone, in_two, tmp_path):
     (folder / "results.json").unlink()
     shutil.rmtree(max((folder / "checkpoints").iterdir()))
     assert max((folder / "checkpoints").iterdir()).name == "step-00000020"
-    in_two_processes(folder, resume=True, training__batch_size=2, training__averaging=0.9, **STEPS)
+    in_two_processes(folder, resume=True, training__batch_size=2, training__ema_decay=0.9, **STEPS)
     assert runs.weights(folder) == runs.weights(in_two)
 
 
 def test_two_batches_to_a_step_do_what_one_does(alone, tmp_path):
-    settings = STEPS | {"training__batch_size": 2, "training__accumulation": 2, "training__averaging": 0.9}
+    settings = STEPS | {"training__batch_size": 2, "training__accumulation": 2, "training__ema_decay": 0.9}
     runs.run(tmp_path, **settings)
     assert_same(alone, tmp_path)
 

@@ -156,14 +156,14 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, unbrok
 
 def test_with_averaging_too(tmp_path, checkpoint_by_steps):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    runs.run(whole, training__averaging=0.8)
+    runs.run(whole, training__ema_decay=0.8)
     shutil.copytree(whole, broken)
     (broken / "results.json").unlink()
     shutil.rmtree(broken / "model")
     # Back to the checkpoint of step 16, in the middle of the last epoch, before its best model was known.
     shutil.rmtree(max((broken / "checkpoints").iterdir()))
     assert newest_checkpoint(broken / "checkpoints").step == 16
-    runs.run(broken, resume=True, training__averaging=0.8)
+    runs.run(broken, resume=True, training__ema_decay=0.8)
     assert runs.outcome(broken) == runs.outcome(whole)
     assert "average.safetensors" in runs.newest(broken)
 

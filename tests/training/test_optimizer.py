@@ -8,12 +8,12 @@ from torch import nn
 
 from spansieve.config import TrainingConfig
 from spansieve.models.tagger import Tagger
-from spansieve.training.ema import Averaging
+from spansieve.training.ema import EMA
 from spansieve.training.optimizer import build_optimizer, rate_part, set_rates
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
-CONFIG = TrainingConfig(rate=0.1, encoder_rate=0.001, weight_decay=0.5)
+CONFIG = TrainingConfig(learning_rate=0.1, encoder_learning_rate=0.001, weight_decay=0.5)
 
 
 def groups_by_name(tagger: Tagger, config: TrainingConfig = CONFIG) -> dict[str, dict]:
@@ -129,15 +129,15 @@ def test_the_average_is_what_it_says():
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(0.0)
-    averaging, wanted = Averaging(model, 0.5), 0.0
+    ema, wanted = EMA(model, 0.5), 0.0
     for step, value in enumerate((1.0, 2.0, 5.0, 4.0), start=1):
         with torch.no_grad():
             model.weight.fill_(value)
-        averaging.update(step)
+        ema.update(step)
         kept = min(0.5, (1 + step) / (10 + step))
         wanted = kept * wanted + (1 - kept) * value
-    assert float(averaging.average["weight"]) == pytest.approx(wanted)
-    with averaging.applied():
+    assert float(ema.average["weight"]) == pytest.approx(wanted)
+    with ema.applied():
         assert model.weight.item() == pytest.approx(wanted)
     assert model.weight.item() == 4.0
 
@@ -145,11 +145,11 @@ def test_the_average_is_what_it_says():
 def test_the_weights_come_back_after_an_error():
     model = nn.Linear(1, 1)
     before = model.weight.detach().clone()
-    averaging = Averaging(model, 0.5)
-    averaging.average["weight"].fill_(7.0)
+    ema = EMA(model, 0.5)
+    ema.average["weight"].fill_(7.0)
 
     def fail() -> None:
-        with averaging.applied():
+        with ema.applied():
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -41,9 +41,9 @@ def test_a_run_is_not_overwritten(finished):
 
 
 def test_resume_with_other_settings_names_them(finished):
-    wanted = "training.rate was 0.05 and is 0.1; training.seed was 0 and is 1"
+    wanted = "training.learning_rate was 0.05 and is 0.1; training.seed was 0 and is 1"
     with pytest.raises(TrainingError, match=wanted):
-        runs.run(finished, resume=True, training__rate=0.1, training__seed=1)
+        runs.run(finished, resume=True, training__learning_rate=0.1, training__seed=1)
 
 
 @pytest.mark.parametrize(

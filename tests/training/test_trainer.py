@@ -40,7 +40,7 @@ class Watching:
 # ---- The same, again -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, {"training__averaging": 0.8}, {"model__head": "crf"}])
+@pytest.mark.parametrize("settings", [{}, {"training__ema_decay": 0.8}, {"model__head": "crf"}])
 def test_the_same_seed_gives_the_same_bytes(tmp_path, settings):
     for name in ("one", "two"):
         runs.run(tmp_path / name, **settings)
@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path, settings):
 
 def test_another_seed_or_averaging_gives_other_weights(tmp_path, unbroken):
     runs.run(tmp_path / "seed", training__seed=1)
-    runs.run(tmp_path / "average", training__averaging=0.8)
+    runs.run(tmp_path / "average", training__ema_decay=0.8)
     assert len({runs.weights(folder) for folder in (unbroken, tmp_path / "seed", tmp_path / "average")}) == 3
     assert runs.newest(tmp_path / "average")["model.safetensors"] == runs.newest(unbroken)["model.safetensors"]
 

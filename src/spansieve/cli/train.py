@@ -38,7 +38,7 @@ def train(
     seed: Annotated[int | None, typer.Option(help="the same seed gives the same model, on one machine")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="any other setting, such as model.beta=0.5 or training.rate=0.001"),
+        typer.Option("--set", help="any other setting, such as model.beta=0.5 or training.learning_rate=0.001"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Averaging:
+class EMA:
     """After step n the average keeps min(decay, (1 + n) / (10 + n)) of itself: the first steps are soon forgotten."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:

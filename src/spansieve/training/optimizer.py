@@ -21,7 +21,7 @@ def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optim
     for name, parameter in tagger.named_parameters():
         if parameter.requires_grad:
             is_pretrained = tagger.encoder.is_pretrained and name.startswith("encoder.model.")
-            rate = config.encoder_rate if is_pretrained else config.rate
+            rate = config.encoder_learning_rate if is_pretrained else config.learning_rate
             decay = config.weight_decay if parameter.ndim > 1 and parameter not in tables else 0.0
             groups.setdefault((rate, decay), []).append(parameter)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]

@@ -30,7 +30,7 @@ from spansieve.training.accelerator import build_accelerator
 from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
 from spansieve.training.dev_score import DevScore, score_on
-from spansieve.training.ema import Averaging
+from spansieve.training.ema import EMA
 from spansieve.training.optimizer import build_optimizer, set_rates
 from spansieve.training.run_folder import CHECKPOINTS, MODEL, TrainingError, on_disk
 
@@ -78,8 +78,8 @@ class Trainer:
         self.tagger = Tagger.for_data(config.model, train).to(self.accelerator.device)
         self.gold, self.counts = _gold(self.tagger, train, dev)
         self.optimizer = build_optimizer(self.tagger, self.config)
-        decay = self.config.averaging
-        self.averaging = None if decay is None else Averaging(self.tagger, decay)
+        decay = self.config.ema_decay
+        self.ema = None if decay is None else EMA(self.tagger, decay)
         self.model = self.accelerator.prepare_model(self.tagger)
         if self.config.cuda_graphs:
             self._check_one_gpu()
@@ -121,7 +121,7 @@ class Trainer:
         if len(steps) > 1:
             raise TrainingError(f"every process must see the same checkpoints in {self.folder}, got steps {steps}")
         if checkpoint is not None:
-            restore(checkpoint, self.tagger, self.optimizer, self.averaging)
+            restore(checkpoint, self.tagger, self.optimizer, self.ema)
             self.progress = Progress(**checkpoint.state["progress"])
 
     def _is_out_of_patience(self) -> bool:
@@ -157,7 +157,7 @@ class Trainer:
 
     def _tokens_of(self, i: int) -> Sequence[str]:
         seed = f"{self.config.seed}/{self.progress.epoch}/{i}"
-        return recased(self.train_examples[i].tokens, self.config.recase, seed)
+        return recased(self.train_examples[i].tokens, self.config.uppercase_rate, seed)
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
         if self.look is not None:
@@ -176,8 +176,8 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.step += 1
         self.progress.in_epoch += 1
-        if self.averaging is not None:
-            self.averaging.update(self.progress.step)
+        if self.ema is not None:
+            self.ema.update(self.progress.step)
         self._sentences += len(step)
         self._tokens += sum(self.lengths[i] for i in step)
         if self._is_report_due():
@@ -224,7 +224,7 @@ class Trainer:
     def _diverged(self, what: str, value: float) -> TrainingError:
         return TrainingError(
             f"the {what} must be finite, got {value} by step {self.progress.step}: "
-            "a lower rate (training.rate, training.encoder_rate) may help"
+            "a lower rate (training.learning_rate, training.encoder_learning_rate) may help"
         )
 
     # ---- What is reported and kept -----------------------------------------------------------------------------------
@@ -302,19 +302,19 @@ class Trainer:
         self._reported = time.monotonic()
 
     def _score(self) -> DevScore:
-        average = nullcontext() if self.averaging is None else self.averaging.applied()
+        average = nullcontext() if self.ema is None else self.ema.applied()
         with self._finite_weights(), average:
             return score_on(self.tagger, self.dev_examples, self.accelerator)
 
     def _weights(self) -> dict[str, Tensor]:
         """What is kept as the model: averaged where there is an average."""
-        return dict(self.tagger.state_dict()) | ({} if self.averaging is None else self.averaging.average)
+        return dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
 
     def _save_checkpoint(self) -> None:
         self._clock()
         if self.accelerator.is_main_process:
             state = {"progress": vars(self.progress)}
-            tensors = tensors_of(self.tagger, self.optimizer, self.averaging)
+            tensors = tensors_of(self.tagger, self.optimizer, self.ema)
             place, step = self.folder / CHECKPOINTS, self.progress.step
             on_disk(self.folder, lambda: write_checkpoint(place, step, state, tensors))
         self._saved = time.monotonic()

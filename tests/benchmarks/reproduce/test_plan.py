@@ -34,7 +34,7 @@ def test_a_setting_of_one_head_is_its_own_and_told(plan):
 def test_the_page_tells_the_settings(plan):
     said = " ".join(plan.describe())
     assert "Seeds: 0, 1." in said
-    assert "`training.rate=0.05`" in said
+    assert "`training.learning_rate=0.05`" in said
     assert "preset builtin" in said
     assert "No head has settings of its own." in said
 

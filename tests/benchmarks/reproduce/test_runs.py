@@ -61,7 +61,7 @@ def test_side_by_side_is_as_one_by_one_and_a_failure_stops_no_other(small, tmp_p
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
     ((_, alone),) = outcomes([small])
-    beside = replace(small, runs=tmp_path / "beside", jobs=2, settings_of={"crf": {"training.rate": 1e30}})
+    beside = replace(small, runs=tmp_path / "beside", jobs=2, settings_of={"crf": {"training.learning_rate": 1e30}})
     message = r"1 of 2 runs failed, the first \(towns_builtin: crf, seed 0\): .*same command goes on"
     with pytest.raises(RuntimeError, match=message):
         outcomes([beside])
