@@ -33,8 +33,8 @@ test-oldest: $(OLDEST)
 	$(VENV)-oldest/bin/python -m pytest -n 2 -m "not slow and not browser"
 
 lint: $(READY)
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/ruff format --check src tests examples benchmarks
 	$(BIN)/mypy
 
 # A wheel and an sdist, in dist/.
@@ -47,7 +47,7 @@ docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 benchmark: $(PEERS)
-	$(BIN)/spansieve benchmark core
+	$(BIN)/python -m benchmarks core
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -73,4 +73,4 @@ $(OLDEST): pyproject.toml constraints-oldest.txt
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

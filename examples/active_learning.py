@@ -17,7 +17,7 @@ from spansieve.config import preset, with_settings
 from spansieve.data.example import Example
 from spansieve.data.sample import sample_corpus
 from spansieve.prediction.predictor import load
-from spansieve.prediction.ranking import rank
+from spansieve.prediction.uncertainty import rank
 from spansieve.training.run import train
 
 CORPUS = sample_corpus()

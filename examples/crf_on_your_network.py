@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from spansieve.crf import LinearChain, TagConstraints
 from spansieve.data.example import Example
 from spansieve.data.sample import LABELS, sample_corpus
-from spansieve.data.tagging import segments_of_tags, tags_of_segments
+from spansieve.data.tag_schemes import segments_of_tags, tags_of_segments
 from spansieve.evaluation import evaluate
 
 TAGS = ["O", *(f"{prefix}-{label}" for label in LABELS for prefix in "BI")]

@@ -41,9 +41,9 @@ context = "conv"
 layers = 3
 [training]
 epochs = 3
-rate = 1
+learning_rate = 1
 clip = 2.5
-averaging = 0.9
+ema_decay = 0.9
 precision = "bf16"
 """
 
@@ -59,8 +59,8 @@ def test_toml_in_json_out_and_in_again(tmp_path):
     assert config.model.head == "crf"
     assert config.model.encoder == EncoderConfig("some/encoder", "last", casing=True, max_subwords=100)
     assert config.model.builtin.layers == 3
-    assert config.training.rate == 1.0
-    assert isinstance(config.training.rate, float)  # a whole number is one, too
+    assert config.training.learning_rate == 1.0
+    assert isinstance(config.training.learning_rate, float)  # a whole number is one, too
     assert config.training.seed == TrainingConfig().seed
     again = from_dict(Config, json.loads(json.dumps(to_dict(config))))
     assert again == config
@@ -97,14 +97,14 @@ def test_an_empty_file_is_the_default(tmp_path):
         ("[model.encoder]\nmax_subwords = 0", "max_subwords must be at least 1, got 0"),
         ("[model.builtin]\nrows = 1", "rows must be at least 2, got 1"),
         ("[model.builtin]\nlayers = 0", "layers must be at least 1, got 0"),
-        ("[model.builtin]\nunseen_rate = 2", r"unseen_rate must lie in \[0, 1\], got 2.0"),
+        ("[model.builtin]\nunseen_rate = 2", r"word_dropout must lie in \[0, 1\], got 2.0"),
         ("[training]\nepochs = 0", "epochs must be at least 1, got 0"),
         ("[training]\nepochs = true", "training.epochs must be one of int, got True"),
         ("[training]\nrate = nan", "rate must be at least 0, got nan"),
-        ("[training]\nrate = 'fast'", "training.rate must be one of float, got 'fast'"),
+        ("[training]\nlearning_rate = 'fast'", "training.learning_rate must be one of float, got 'fast'"),
         ("[training]\nwarmup = 2", r"warmup must lie in \[0, 1\], got 2.0"),
         ("[training]\nclip = 0.0", "clip must be above 0, got 0.0"),
-        ("[training]\naveraging = 1.0", r"averaging must lie in \(0, 1\), got 1.0"),
+        ("[training]\nema_decay = 1.0", r"ema_decay must lie in \(0, 1\), got 1.0"),
         ("[training]\npatience = 0", "patience must be at least 1, got 0"),
         ("epochs = ", "must be a TOML file"),
     ],
@@ -142,12 +142,12 @@ def test_the_papers_recipe(name):
     # Its graph and its loss: maximal paths through what the filter keeps, and equal parts of both losses.
     assert (model.skip, model.score_null, model.global_loss, model.filtering_weight) == (False, False, "filtered", 1.0)
     assert (training.optimizer, training.weight_decay) == ("adam", 0.0)
-    assert (training.encoder_rate, training.rate) == (2e-5, 5e-4)
+    assert (training.encoder_learning_rate, training.learning_rate) == (2e-5, 5e-4)
     assert (training.schedule, training.warmup) == ("constant", 0.0)
     assert (training.batch_size, training.accumulation, training.epochs) == (8, 1, 15)
     assert training.patience is None  # the best on dev of all epochs is what is kept
-    assert training.averaging is None  # as it was learned
-    assert training.recase == 0.0  # from the sentences as they are
+    assert training.ema_decay is None  # as it was learned
+    assert training.uppercase_rate == 0.0  # from the sentences as they are
 
 
 def test_every_preset_loads():
@@ -164,11 +164,12 @@ def test_every_preset_loads():
 
 def test_settings_by_their_dotted_names():
     changed = with_settings(
-        Config(), {"model.head": "crf", "model.encoder.casing": True, "training.rate": 1, "model.max_width": None}
+        Config(),
+        {"model.head": "crf", "model.encoder.casing": True, "training.learning_rate": 1, "model.max_width": None},
     )
     assert changed.model.head == "crf"
     assert changed.model.encoder.casing
-    assert changed.training.rate == 1.0
+    assert changed.training.learning_rate == 1.0
     assert changed.model.features == ModelConfig().features
     assert with_settings(changed, {}) == changed
 
@@ -193,7 +194,7 @@ def test_settings_that_cannot_be(name, value, message):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("training.rate=0.001", ("training.rate", 0.001)),
+        ("training.learning_rate=0.001", ("training.learning_rate", 0.001)),
         ("training.epochs = 3", ("training.epochs", 3)),
         ("model.skip=true", ("model.skip", True)),
         ("model.head=crf", ("model.head", "crf")),
@@ -207,9 +208,9 @@ def test_settings_as_they_are_typed(text, expected):
     assert parsed_setting(text) == expected
 
 
-@pytest.mark.parametrize("text", ["training.rate", "=3", ""])
+@pytest.mark.parametrize("text", ["training.learning_rate", "=3", ""])
 def test_what_is_no_setting(text):
-    with pytest.raises(ConfigError, match=r"a setting must look like training.rate=0.001"):
+    with pytest.raises(ConfigError, match=r"a setting must look like training.learning_rate=0.001"):
         parsed_setting(text)
 
 

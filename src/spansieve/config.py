@@ -58,13 +58,13 @@ class BuiltinConfig:
     size: int = 128  # of a token's vector
     context: Context = "lstm"
     layers: int = 1
-    unseen_rate: float = 0.2  # how often a token's identity is hidden in training, so that its form must do
+    word_dropout: float = 0.2  # how often a token's identity is hidden in training, so that its form must do
     dropout: float = 0.5
 
     def __post_init__(self) -> None:
         _check_least(self, 2, "rows")  # one of them is for what is hidden
         _check_least(self, 1, "feature_size", "size", "layers")
-        _check(0 <= self.unseen_rate <= 1, f"unseen_rate must lie in [0, 1], got {self.unseen_rate}")
+        _check(0 <= self.word_dropout <= 1, f"word_dropout must lie in [0, 1], got {self.word_dropout}")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
 
 
@@ -110,16 +110,16 @@ class TrainingConfig:
     epochs: int = 15
     batch_size: int = 16  # sentences, on each process
     accumulation: int = 1  # batches per step
-    encoder_rate: float = 5e-5  # of pretrained weights; the built-in encoder has none
-    rate: float = 1e-3  # learning rate of everything else
+    encoder_learning_rate: float = 5e-5  # of pretrained weights; the built-in encoder has none
+    learning_rate: float = 1e-3  # of everything else
     optimizer: Optimizer = "adamw"
     weight_decay: float = 0.01
     schedule: Schedule = "linear"
     warmup: float = 0.1  # the part of all steps in which the rates rise
     clip: float | None = 1.0  # the largest norm of the gradient
     patience: int | None = None  # epochs without a better dev score before training stops
-    averaging: float | None = None  # decay of a moving average of the weights, which is then what is scored and kept
-    recase: float = 0.0  # the part of the sentences that are learned in capitals, as headlines are
+    ema_decay: float | None = None  # of an exponential moving average of the weights, which is then scored and kept
+    uppercase_rate: float = 0.0  # the part of the sentences that are learned in capitals, as headlines are
     precision: Precision = "no"
     cuda_graphs: bool = False  # a pretrained encoder is replayed as CUDA graphs: one process on a GPU, accumulation 1
     seed: int = 0
@@ -127,15 +127,15 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         _check_least(self, 1, "epochs", "batch_size", "accumulation", "patience")
-        _check_least(self, 0, "encoder_rate", "rate", "weight_decay", "checkpoint_seconds")
+        _check_least(self, 0, "encoder_learning_rate", "learning_rate", "weight_decay", "checkpoint_seconds")
         _check(
             not self.cuda_graphs or self.accumulation == 1,
             f"cuda_graphs needs accumulation=1, got {self.accumulation}: a replay overwrites the gradients of the last",
         )
         _check(0 <= self.warmup <= 1, f"warmup must lie in [0, 1], got {self.warmup}")
-        _check(0 <= self.recase <= 1, f"recase must lie in [0, 1], got {self.recase}")
+        _check(0 <= self.uppercase_rate <= 1, f"uppercase_rate must lie in [0, 1], got {self.uppercase_rate}")
         _check(self.clip is None or self.clip > 0, f"clip must be above 0, got {self.clip}")
-        _check(self.averaging is None or 0 < self.averaging < 1, f"averaging must lie in (0, 1), got {self.averaging}")
+        _check(self.ema_decay is None or 0 < self.ema_decay < 1, f"ema_decay must lie in (0, 1), got {self.ema_decay}")
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,9 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
-    """`training.rate=0.001` as its name and value; values are written as in TOML, a bare word is a string."""
+    """`training.learning_rate=0.001` as its name and value; values are written as in TOML, a bare word is a string."""
     name, sign, value = text.partition("=")
-    _check(bool(sign and name.strip()), f"a setting must look like training.rate=0.001, got {text!r}")
+    _check(bool(sign and name.strip()), f"a setting must look like training.learning_rate=0.001, got {text!r}")
     if value.strip() in ("none", "null"):
         return name.strip(), None
     try:

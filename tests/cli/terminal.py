@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -18,15 +19,20 @@ class Answer(NamedTuple):
 
 
 class Terminal:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capsys = monkeypatch, capsys
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        program: Callable[[], None] = main,
+    ) -> None:
+        self.monkeypatch, self.capsys, self.program = monkeypatch, capsys, program
         monkeypatch.setenv("COLUMNS", "80")
 
     def __call__(self, *arguments: object, stdin: bytes = b"") -> Answer:
-        self.monkeypatch.setattr(sys, "argv", ["spansieve", *map(str, arguments)])
+        self.monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         try:
-            main()
+            self.program()
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import os
 import signal
@@ -11,11 +10,10 @@ import sys
 import time
 
 import pytest
-from typer.testing import CliRunner
 
 from spansieve import __version__
-from spansieve.cli import app, train
-from spansieve.prediction.texts import TEXTS_AT_ONCE
+from spansieve.cli import train
+from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 COMMANDS = (
     "demo",
@@ -28,7 +26,6 @@ COMMANDS = (
     "compare",
     "convert",
     "data",
-    "benchmark",
 )
 
 
@@ -39,26 +36,6 @@ def test_the_worked_example_shows_candidates_graph_and_best_path(terminal):
     assert "McGill LOC → University ORG" in answer.out
     assert "Best path: Alain Farley PER → McGill University ORG" in answer.out
     assert max(map(len, answer.out.splitlines())) <= 80
-
-
-def test_benchmark_writes_table_plot_and_csv(tmp_path):
-    arguments = ["benchmark", "core", "--out", str(tmp_path), "--seconds", "0.01", "--no-peers", "--no-growth"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    with (tmp_path / "core_cpu.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    models = {"filtered", "linear chain", "semi-Markov"}
-    assert {row["model"] for row in rows} == models | {f"{model} kernel" for model in models}
-    assert all(float(row["microseconds"]) > 0 for row in rows)
-    page = (tmp_path / "core_cpu.md").read_text()
-    assert "Made by `spansieve benchmark core --device cpu --seconds 0.01 --no-peers`." in page
-    assert (tmp_path / "core_cpu.png").stat().st_size > 1000
-
-
-def test_an_unknown_device_is_told():
-    result = CliRunner().invoke(app, ["benchmark", "core", "--device", "abacus"])
-    assert result.exit_code == 2
-    assert "device must be cpu or cuda" in result.output
 
 
 # ---- Help ------------------------------------------------------------------------------------------------------------
@@ -114,7 +91,16 @@ def test_the_module_runs_as_a_program():
 
 
 @pytest.mark.parametrize(
-    "line", [["abacus"], ["train"], ["train", "a", "b"], ["predict", "m", "--as", "x"], ["data", "--abacus"]]
+    "line",
+    [
+        ["abacus"],
+        ["benchmark"],
+        ["reproduce"],
+        ["train"],
+        ["train", "a", "b"],
+        ["predict", "m", "--as", "x"],
+        ["data", "--abacus"],
+    ],
 )
 def test_a_line_that_makes_no_sense_is_code_2(terminal, line):
     answer = terminal(*line)

@@ -14,7 +14,7 @@ import torch
 
 from spansieve import Entity
 from spansieve.cli.predict import highlighted
-from spansieve.prediction.texts import TEXTS_AT_ONCE
+from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 TEXT = "Ada lives in New York ."
 FOUND = [("Ada", "PER"), ("New York", "LOC")]

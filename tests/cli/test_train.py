@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from spansieve.cli.watching import duration
-from spansieve.training import loop, run
+from spansieve.cli.progress import duration
+from spansieve.training import run, trainer
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -54,7 +54,7 @@ def test_flags_go_before_a_file_and_settings_before_flags(terminal, corpus, trai
     training = found["training"]
     assert (found["model"]["head"], found["model"]["builtin"]["rows"]) == ("crf", 64)
     assert (training["epochs"], training["batch_size"], training["seed"]) == (1, 5, 3)
-    assert (training["rate"], training["clip"]) == (0.25, None)
+    assert (training["learning_rate"], training["clip"]) == (0.25, None)
 
 
 def test_a_hugging_face_encoder_in_a_folder(terminal, corpus, train):
@@ -70,15 +70,15 @@ def test_resume(terminal, corpus, train):
     again = terminal(*train, *SMALL, "--resume")
     assert again.code == 0
     assert "going on from step 18 of 18" in again.out
-    other = terminal.refused(*train, *SMALL, "--resume", "--set", "training.rate=0.5")
-    assert "training.rate was 0.05 and is 0.5" in other
+    other = terminal.refused(*train, *SMALL, "--resume", "--set", "training.learning_rate=0.5")
+    assert "training.learning_rate was 0.05 and is 0.5" in other
 
 
 def test_ctrl_c_says_how_to_go_on(terminal, train, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop.Trainer, "_train_step", interrupt)
+    monkeypatch.setattr(trainer.Trainer, "_train_step", interrupt)
     answer = terminal(*train, *SMALL)
     assert answer.code == 130
     assert "--resume" in answer.out
@@ -123,7 +123,7 @@ def test_a_crf_takes_segments_of_any_width(terminal, corpus, train):
         (["--encoder", "./nowhere"], "encoder './nowhere' must be 'builtin', a Hugging Face name or a folder"),
         (["--set", "training.speed=3"], "unknown setting 'training.speed'; known here are epochs"),
         (["--set", "training.epochs=many"], "training.epochs must be one of int, got 'many'"),
-        (["--set", "nonsense"], "a setting must look like training.rate=0.001, got 'nonsense'"),
+        (["--set", "nonsense"], "a setting must look like training.learning_rate=0.001, got 'nonsense'"),
         (["--epochs", "0"], "epochs must be at least 1, got 0"),
         (["--tracker", "abacus"], "tracker must be one of tensorboard, wandb, got 'abacus'"),
         (["--format", "abacus"], "format must be one of conll"),

@@ -9,9 +9,9 @@ import torch
 
 from spansieve.crf import Candidates, FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.kernels import reference
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import torch_api
 
-KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
+KERNELS = [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")]
 TRANSITION = torch.zeros(3, 3)
 BEYOND = "must be numbers below +inf (-inf: impossible), got NaN or +inf"
 

@@ -9,10 +9,10 @@ import torch
 from spansieve import Segment
 from spansieve.crf import Candidates
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
+from spansieve.crf.flat_segments import flat_segments
 from spansieve.crf.kernels import cpu
-from spansieve.crf.kernels.cpu import compiled
+from spansieve.crf.kernels.cpu import jit
 from spansieve.crf.kernels.cpu.filter import USUAL
-from spansieve.crf.structures import flat_segments
 from tests import oracle
 from tests.batches import Batch, random_batch, random_nodes
 
@@ -249,7 +249,7 @@ def test_more_candidates_than_the_usual_room():
 
 @pytest.fixture
 def any_work_is_worth_a_thread(monkeypatch):
-    monkeypatch.setattr(compiled, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(jit, "WORTH_A_THREAD", 1)
 
 
 def same(one, other) -> None:

@@ -24,7 +24,7 @@ from spansieve.crf import (
     given,
 )
 from spansieve.crf.kernels import reference
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import torch_api
 from spansieve.labels import LabelSet
 from spansieve.models.segment_tags import SegmentTags
 from tests import oracle
@@ -34,7 +34,7 @@ from tests.distributions import some_instance
 from tests.instances import Instance, instances
 
 every_kernel = pytest.mark.parametrize(
-    "kernel", [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
+    "kernel", [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")]
 )
 every_model = pytest.mark.parametrize("model", MODELS)
 

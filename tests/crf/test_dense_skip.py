@@ -19,8 +19,7 @@ from spansieve.crf import FilteredSemiMarkov, Known, given
 from spansieve.crf.filtered_dense import FilteredDense
 from spansieve.crf.filtered_fused import FilteredFused
 from spansieve.crf.kernels import FilterLimits, reference
-from spansieve.crf.kernels.cpu import dense_filter
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import dense_filter, torch_api
 from tests import oracle
 from tests.batches import Batch, random_batch
 from tests.contract import check_best, check_samples, check_scores, check_top_k, close, rounding
@@ -126,7 +125,7 @@ def test_derivatives_of_both_orders_are_those_of_the_reference(sweep, has_gold):
                 yield name + " twice", torch.autograd.grad(squares, inputs, retain_graph=True)
 
     with dense_from(sweep):
-        ours, theirs = dict(derivatives(cpu_tensors)), dict(derivatives(reference))
+        ours, theirs = dict(derivatives(torch_api)), dict(derivatives(reference))
     assert ours.keys() == theirs.keys()
     assert "log_prob twice" in ours
     for name, gradients in ours.items():

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 
 from spansieve.crf import FilteredSemiMarkov
 from spansieve.crf.kernels import reference
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import torch_api
 from tests import oracle
 from tests.contract import check, check_best, check_gradients, check_samples, check_top_k, close, rounding
 from tests.distributions import MODELS, pair, remaker, some_instance
 from tests.instances import gold_for, instances
 
-KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
+KERNELS = [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from spansieve import Segment
 from spansieve.crf import Candidates, FilteredSemiMarkov, NestedSegments
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
+from spansieve.crf.flat_segments import flat_segments
 from spansieve.crf.kernels import FilterLimits, cpu, reference
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
-from spansieve.crf.structures import flat_segments
+from spansieve.crf.kernels.cpu import torch_api
 from tests import oracle
 from tests.batches import random_batch
 from tests.contract import check, close, rounding
@@ -43,7 +43,7 @@ def test_what_is_kept(data, drawn, limits):
         assert all(map(torch.equal, masked, columns))
 
 
-@pytest.mark.parametrize("kernel", [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")])
+@pytest.mark.parametrize("kernel", [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")])
 @pytest.mark.parametrize("model", ["filtered", "filtered_skip", "nested"])
 @given(drawn=instances(most_tokens=3), limits=LIMITS)
 @settings(max_examples=25, deadline=None)

@@ -12,10 +12,10 @@ from torch.testing import assert_close
 from spansieve import Segment
 from spansieve.crf import FilteredSemiMarkov, Gold, LinearChain, SemiMarkov
 from spansieve.crf.kernels import reference
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import torch_api
 from tests.batches import Batch, random_batch
 
-KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
+KERNELS = [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")]
 MODELS = ["linear_chain", "semi_markov", "filtered", "filtered_skip"]
 
 

@@ -10,13 +10,13 @@ from torch.testing import assert_close
 
 from spansieve.crf import Candidates, FilteredSemiMarkov, LinearChain, NestedSegments, SemiMarkov
 from spansieve.crf.kernels import reference
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import torch_api
 from tests.batches import Batch, random_batch
 from tests.contract import EPSILON
 from tests.distributions import MODELS, pair, some_instance
 from tests.instances import instances
 
-KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
+KERNELS = [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")]
 TRAINING_BATCHES = 300
 
 

@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from spansieve import Segment
 from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments
 from spansieve.crf.kernels import cpu, reference
-from spansieve.crf.kernels.cpu import compiled
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import jit, torch_api
 from tests import oracle
 from tests.contract import check, check_gradients, check_samples, check_top_k
 from tests.instances import EXTREME, IMPOSSIBLE, PLAIN, TIES
 
-KERNELS = [pytest.param(reference, id="reference"), pytest.param(cpu_tensors, id="cpu")]
+KERNELS = [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
@@ -153,7 +152,7 @@ def test_the_kernels_agree_where_enumeration_ends(dtype, share):
     candidates, scores, transition = random_model(2, lengths=(15, 9), share=share)
     scores, transition = 3 * scores.to(dtype), transition.to(dtype)
     for around in (None, transition):
-        ours, expected = (NestedSegments(candidates, scores, around, kernel=k) for k in (cpu_tensors, reference))
+        ours, expected = (NestedSegments(candidates, scores, around, kernel=k) for k in (torch_api, reference))
         for name in ("log_partition", "marginals", "transition_counts", "max_score"):
             torch.testing.assert_close(getattr(ours, name), getattr(expected, name), rtol=1e-4, atol=1e-5)
         assert ours.mode == expected.mode
@@ -161,7 +160,7 @@ def test_the_kernels_agree_where_enumeration_ends(dtype, share):
 
 
 def test_threads_change_nothing(monkeypatch):
-    monkeypatch.setattr(compiled, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(jit, "WORTH_A_THREAD", 1)
     c, scores, transition = random_model(3, lengths=(9, 0, 5, 12, 7, 1))
     arrays = [x.numpy() for x in (c.offsets, c.start, c.end, c.label, scores, transition, c.lengths)]
     for run in (cpu.nested_sums, cpu.nested_best):

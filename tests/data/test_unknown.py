@@ -9,7 +9,7 @@ import pytest
 from spansieve.data.example import DataError, Example, check_known
 from spansieve.data.flattening import flat
 from spansieve.data.formats import FORMATS, read_examples, write_examples
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 PART = Example.of("Ada went to New York today", [(0, 1, "PER")], unknown=[(3, 5)])
 

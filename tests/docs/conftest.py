@@ -10,11 +10,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from benchmarks.reproduce import all_corpora
 from spansieve.data.formats import FORMATS, write_examples
-from spansieve.experiments.reproduce import all_corpora
 from tests.cli.conftest import terminal as terminal
 from tests.docs.in_small import smaller
 from tests.docs.machine import make_clone
+from tests.docs.pages import ROOT
 from tests.docs.reader import Reader
 from tests.single_thread import one_thread as one_thread
 from tests.training import runs
@@ -61,6 +62,8 @@ def reader(terminal, furnished, tmp_path, monkeypatch):
     for module, name, value in smaller(tmp_path / "presets"):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))  # the clone has benchmarks/, which start processes of it
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in ("PIP_NO_INDEX", "PIP_DRY_RUN"):  # what is to be installed must be there
         monkeypatch.setenv(name, "1")

@@ -12,25 +12,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks import active_learning, service_load
+from benchmarks.cli import reproduce
 from spansieve import config
-from spansieve.cli import reproduce
 from spansieve.data import sample
-from spansieve.experiments import active_learning, service_load
 from spansieve.training import run
 from tests.docs.pages import ROOT
 
 LESS = {
     "python examples/segment_a_signal.py": "--steps 2",
-    "spansieve benchmark onnx": "--rounds 1 --threads 1",
-    "spansieve benchmark service": "--clients 3 --seconds 1 --requests 60 --threads 1",
-    "spansieve reproduce all-corpora": "--jobs 1 --seeds 1",
-    "spansieve reproduce complexity": "--seconds 0.02 --longest 100",
-    "spansieve reproduce table1": "--jobs 1",
-    "spansieve reproduce table2": "--seconds 0.02",
-    "spansieve reproduce throughput": "--rounds 1 --steps 1",
+    "python -m benchmarks onnx": "--rounds 1 --threads 1",
+    "python -m benchmarks service": "--clients 3 --seconds 1 --requests 60 --threads 1",
+    "python -m benchmarks all-corpora": "--jobs 1 --seeds 1",
+    "python -m benchmarks complexity": "--seconds 0.02 --longest 100",
+    "python -m benchmarks table1": "--jobs 1",
+    "python -m benchmarks table2": "--seconds 0.02",
+    "python -m benchmarks throughput": "--rounds 1 --steps 1",
 }
 NEEDED = {  # the pool has 18 sentences and not 1,600
-    "spansieve benchmark active-learning": "--size 6 --size 12 --seed 0 --set training.epochs=1"
+    "python -m benchmarks active-learning": "--size 6 --size 12 --seed 0 --set training.epochs=1"
 }
 LENGTHS = (96, 8, 8)  # of the sample corpus: enough for a filter that does not keep nearly everything
 SETTINGS = {"epochs": 1, "batch_size": 8}  # of every preset

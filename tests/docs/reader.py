@@ -17,11 +17,12 @@ import pytest
 import torch
 
 import spansieve
+from benchmarks.cli import main as benchmarks
 from tests.cli.terminal import Terminal
 from tests.docs.in_small import LESS, NEEDED, with_options
 from tests.docs.machine import ray_cluster, served
 from tests.docs.pages import Block
-from tests.prediction.test_suggesting import by_label_studio
+from tests.prediction.test_preannotation import by_label_studio
 from tests.serving.running import running
 
 
@@ -30,6 +31,7 @@ class Reader:
 
     def __init__(self, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, things: ExitStack) -> None:
         self.terminal, self.folder, self.monkeypatch, self.things = terminal, folder, monkeypatch, things
+        self.benchmarks = Terminal(monkeypatch, terminal.capsys, benchmarks)
         self.options = NEEDED | LESS
         self.names: dict[str, Any] = {"__name__": "__page__"}
         self.address: str | None = None  # of the service that the page started
@@ -90,6 +92,9 @@ class Reader:
             assert answer.code == 0, (str(block), command, answer)
             if words[0] == "suggest":
                 self.annotates(words[words.index("--output") + 1])
+        elif [first, *words[:2]] == ["python", "-m", "benchmarks"]:
+            answer = self.benchmarks(*words[2:])
+            assert answer.code == 0, (str(block), command, answer)
         else:
             out = self.runs(command, block)
             if first == "curl":

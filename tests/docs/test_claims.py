@@ -10,7 +10,7 @@ from spansieve.config import preset, to_dict
 from spansieve.data.formats import FORMATS
 from spansieve.models.tagger import HEADS
 from spansieve.serving.limits import Limits
-from spansieve.training.folder import flat
+from spansieve.training.run_folder import flat
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 CHOOSE = (DOCS / "choose.md").read_text(encoding="utf-8")
@@ -87,7 +87,7 @@ def test_the_limits_of_the_service_are_those_that_are_told():
 @pytest.mark.parametrize("path", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda path: path.name)
 def test_files_that_are_named_exist(path):
     prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    named = re.findall(r"(?<![\w/])((?:tests|docs|results|examples|src)/[\w./-]*\w)", prose)
+    named = re.findall(r"(?<![\w/])((?:tests|docs|results|examples|src|benchmarks)/[\w./-]*\w)", prose)
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 

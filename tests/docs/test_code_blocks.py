@@ -64,6 +64,7 @@ def test_page_without_haste(path, reader):
     [
         ("bash", "spansieve unheard-of"),
         ("bash", "spansieve predict runs/demo/model Ada --unheard-of"),
+        ("bash", "python -m benchmarks unheard-of"),
         ("bash", "pip install 'spansieve[unheard-of]'"),
         ("bash", "make unheard-of"),
         ("bash", "false | cat"),

@@ -15,8 +15,8 @@ from huggingface_hub.utils import filter_repo_objects
 
 import spansieve
 from spansieve.integrations.hub import is_hub_name
-from spansieve.models.disk import checksums, sealed
 from spansieve.models.storage import ModelError
+from spansieve.persistence.atomic import checksums, sealed
 
 TEXT = "we went to Paris yesterday"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

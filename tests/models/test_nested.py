@@ -12,12 +12,12 @@ from spansieve import Entity, Segment, load
 from spansieve.cli.predict import Output, _write, highlighted
 from spansieve.data.example import Example
 from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
-from spansieve.prediction.assessing import assess
+from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.pipeline import Pipeline
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train

@@ -27,7 +27,7 @@ SMALL = {
     "model.builtin.feature_size": 16,
     "model.builtin.size": 48,
     "model.builtin.dropout": 0.0,
-    "model.builtin.unseen_rate": 0.0,
+    "model.builtin.word_dropout": 0.0,
 }
 LEARNED, NEW, BATCH_SIZE, EPOCHS, RATE = 200, 100, 16, 10, 0.03
 

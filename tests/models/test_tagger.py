@@ -186,7 +186,7 @@ def test_mixed_precision_under_every_head(name):
 @pytest.mark.parametrize("name", HEADS)
 def test_a_gpu_gives_the_same(name, features, context, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    tagger = tagger_for(head=name, features=features, builtin=replace(SMALL.builtin, context=context, unseen_rate=0.0))
+    tagger = tagger_for(head=name, features=features, builtin=replace(SMALL.builtin, context=context, word_dropout=0.0))
     sentences = [e.tokens for e in EXAMPLES]
     batch = tagger.batch(sentences, [tagger.training_segments(e)[0] for e in EXAMPLES])
     answers = []

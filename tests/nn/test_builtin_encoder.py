@@ -80,7 +80,7 @@ def test_both_neighbours_matter():
 
 
 def test_identity_is_hidden_in_training_only():
-    made = encoder(unseen_rate=1.0, dropout=0.0)
+    made = encoder(word_dropout=1.0, dropout=0.0)
     features = made.features([["Paris", "Parma"]])
     seen = features | {"fields": features["fields"].clone()}
     seen["fields"][:, :IDENTITY] = 0

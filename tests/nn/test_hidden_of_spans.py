@@ -9,7 +9,7 @@ from spansieve.nn import span_scorers
 from spansieve.nn.hidden_of_spans import compiled_for
 from spansieve.nn.span_scorers import EndpointScorer
 
-COMPILED = "spansieve.crf.kernels.cpu.compiled"
+COMPILED = "spansieve.crf.kernels.cpu.jit"
 SHAPES = [(3, 7, 4), (1, 2, 5), (2, 1, 1), (4, 9, 9), (0, 3, 2), (2, 0, 2)]
 
 

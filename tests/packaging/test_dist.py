@@ -80,6 +80,7 @@ def test_the_wheel_holds_the_package_and_no_more(built):
     held = {name for name in names if not name.startswith(f"{about}/")}
     ours = {path.relative_to(SOURCE.parent).as_posix() for path in SOURCE.rglob("*") if path.is_file()}
     assert held == {name for name in ours if "__pycache__" not in name}
+    assert {name.split("/")[0] for name in names} == {"spansieve", about}  # no benchmarks, no tests
     assert {f"{about}/licenses/LICENSE", f"{about}/entry_points.txt"} <= set(names)
 
 
@@ -87,7 +88,17 @@ def test_the_sdist_holds_the_repository_and_nothing_that_was_made_from_it(built)
     with tarfile.open(built[1]) as sdist:
         names = [Path(name).parts[1:] for name in sdist.getnames()]
     top = {parts[0] for parts in names if parts}
-    needed = {"src", "tests", "docs", "examples", "results", "Makefile", "constraints.txt", "constraints-oldest.txt"}
+    needed = {
+        "src",
+        "tests",
+        "docs",
+        "examples",
+        "benchmarks",
+        "results",
+        "Makefile",
+        "constraints.txt",
+        "constraints-oldest.txt",
+    }
     assert needed | {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml"} <= top
     made = {"build", "dist", "runs", "scratch", "site", ".venv", ".git", ".hypothesis"}
     assert not made & top

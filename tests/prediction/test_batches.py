@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spansieve.data.batching import batches_by_length
-from spansieve.data.tokenizing import Token, tokens_of_text
+from spansieve.data.tokenizer import Token, tokens_of_text
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import HEADS
 from spansieve.nn import subword_counts

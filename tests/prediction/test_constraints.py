@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from spansieve.crf.known import Span
-from spansieve.data.tokenizing import sequences_of_text
+from spansieve.crf.evidence import Span
+from spansieve.data.tokenizer import sequences_of_text
 from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support
 from spansieve.models.deciding import decide, support_of
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.scoring import score
 from spansieve.models.tagger import HEADS
-from spansieve.prediction.exporting import _decoder_arrays
+from spansieve.prediction.character_constraints import placed
 from spansieve.prediction.onnx.decoding import DECODERS, Setting, decoder_of
+from spansieve.prediction.onnx.export import _decoder_arrays
 from spansieve.prediction.onnx.folder import Manifest
-from spansieve.prediction.placing import placed
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment, Segment
 from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger

@@ -24,8 +24,8 @@ from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.models.sizing import sizes_of
 from spansieve.models.tagger import HEADS
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
-from spansieve.prediction import preparing
-from spansieve.prediction.landing import Landing, pack
+from spansieve.prediction import feature_workers
+from spansieve.prediction.host_transfer import Landing, pack
 from spansieve.prediction.pipeline import Pipeline, reader_of, ready_mask, takes_ready_masks
 from spansieve.prediction.predictor import Predictor
 from tests.nn.tiny import bert_folder, roberta_folder
@@ -44,7 +44,7 @@ TEXTS = [
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(preparing, "TEXTS_IN_CHUNK", 5)
+    monkeypatch.setattr(feature_workers, "TEXTS_IN_CHUNK", 5)
 
 
 @pytest.fixture
@@ -244,15 +244,15 @@ def test_a_ready_mask_masks_the_same(folder_of, tmp_path):
 
 
 def test_texts_are_prepared_without_torch():
-    code = "import spansieve.prediction.preparing, sys; sys.exit('torch' in sys.modules)"
+    code = "import spansieve.prediction.feature_workers, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 ORPHAN = """
 import time
-from spansieve.data.tokenizing import tokens_of_text
+from spansieve.data.tokenizer import tokens_of_text
 from spansieve.nn.word_features import WordFeatures
-from spansieve.prediction.preparing import Preparer, PreparedAhead
+from spansieve.prediction.feature_workers import Preparer, PreparedAhead
 from spansieve.prediction.readers import WordReader
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 
 from spansieve.prediction.predictor import Predictor
-from spansieve.serving.batching import State
 from spansieve.serving.limits import Limits
+from spansieve.serving.queue import State
 from spansieve.serving.server import Service, listen
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from spansieve.models.storage import ModelError, save_model
-from spansieve.serving.batching import Batcher
+from spansieve.serving.queue import Batcher
 from spansieve.serving.server import Service, listen
 from tests.cli.terminal import Terminal
 from tests.serving.running import until

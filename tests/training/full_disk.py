@@ -16,9 +16,9 @@ import torch
 
 from spansieve.models.storage import load_model
 from spansieve.training import run
+from spansieve.training.callbacks import EpochReport, Silent
 from spansieve.training.checkpoints import newest_checkpoint
-from spansieve.training.folder import TrainingError
-from spansieve.training.reports import EpochReport, Silent
+from spansieve.training.run_folder import TrainingError
 from tests.training import runs
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from spansieve.models import storage
-from spansieve.training import checkpoints, loop, run
+from spansieve.training import checkpoints, run, trainer
 from tests.training import runs
 
 CHECKPOINT_STEPS = (2, 4, 8, 10, 14, 16)  # beside those at the end of an epoch, every sixth
@@ -22,19 +22,19 @@ def killed() -> None:
 
 def checkpoint_by_steps() -> None:
     """And not by the clock, which no test should depend on."""
-    loop.Trainer._is_checkpoint_due = lambda self: self.progress.step in CHECKPOINT_STEPS
+    trainer.Trainer._is_checkpoint_due = lambda self: self.progress.step in CHECKPOINT_STEPS
 
 
 def in_a_step() -> None:
     """After the checkpoint of step 8 and one more step."""
-    take_step = loop.Trainer._train_step
+    take_step = trainer.Trainer._train_step
 
     def step(self, *arguments) -> None:
         if self.progress.step == 9:
             killed()
         take_step(self, *arguments)
 
-    loop.Trainer._train_step = step
+    trainer.Trainer._train_step = step
 
 
 def in_a_checkpoint() -> None:

@@ -20,10 +20,10 @@ SMALL = {
     "model.builtin.feature_size": 8,
     "model.builtin.size": 16,
     "model.builtin.dropout": 0.1,
-    "model.builtin.unseen_rate": 0.1,
+    "model.builtin.word_dropout": 0.1,
     "training.epochs": 3,
     "training.batch_size": 3,
-    "training.rate": 0.05,
+    "training.learning_rate": 0.05,
     "training.checkpoint_seconds": 1e9,
 }
 # Without chance in the forward pass: what is left to differ is how a step is divided.

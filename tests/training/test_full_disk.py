@@ -14,12 +14,12 @@ import pytest
 import safetensors.torch
 from safetensors import SafetensorError
 
-from spansieve.models import disk
-from spansieve.models.disk import save_weights, system_errors, write_durably
 from spansieve.models.storage import load_model
-from spansieve.training import checkpoints, loop
+from spansieve.persistence import atomic
+from spansieve.persistence.atomic import save_weights, system_errors, write_durably
+from spansieve.training import checkpoints, trainer
 from spansieve.training.checkpoints import newest_checkpoint
-from spansieve.training.folder import TrainingError
+from spansieve.training.run_folder import TrainingError
 from tests.training import full_disk, runs
 
 CAN_MOUNT = (
@@ -42,13 +42,13 @@ def full_in_rust(*_, **__):
         (checkpoints, "save_weights", full),
         (checkpoints, "write_durably", full),
         (safetensors.torch, "save_file", full_in_rust),
-        (loop, "save_model", full),
-        (disk, "sync", full),
+        (trainer, "save_model", full),
+        (atomic, "sync", full),
     ],
 )
 def test_the_last_good_checkpoint_is_intact(place, name, error, tmp_path, monkeypatch, unbroken):
     folder = tmp_path / "run"
-    end_epoch = loop.Trainer._end_epoch
+    end_epoch = trainer.Trainer._end_epoch
 
     def fill_and_end(self) -> None:
         if self.progress.epoch == 1:
@@ -56,7 +56,7 @@ def test_the_last_good_checkpoint_is_intact(place, name, error, tmp_path, monkey
         end_epoch(self)
 
     with monkeypatch.context() as patches:
-        patches.setattr(loop.Trainer, "_end_epoch", fill_and_end)
+        patches.setattr(trainer.Trainer, "_end_epoch", fill_and_end)
         with pytest.raises(TrainingError, match=r"No space left on device; the checkpoint of step 6 is intact: make r"):
             runs.run(folder)
     monkeypatch.undo()

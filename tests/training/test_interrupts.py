@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spansieve.models.storage import load_model
-from spansieve.training import loop
+from spansieve.training import trainer
 from spansieve.training.checkpoints import newest_checkpoint
 from tests.training import killing, runs
 
@@ -22,7 +22,7 @@ CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "o
 @pytest.fixture
 def checkpoint_by_steps(monkeypatch):
     is_due = lambda self: self.progress.step in killing.CHECKPOINT_STEPS  # noqa: E731
-    monkeypatch.setattr(loop.Trainer, "_is_checkpoint_due", is_due)
+    monkeypatch.setattr(trainer.Trainer, "_is_checkpoint_due", is_due)
 
 
 @pytest.mark.parametrize("moment", killing.MOMENTS)
@@ -156,14 +156,14 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, unbrok
 
 def test_with_averaging_too(tmp_path, checkpoint_by_steps):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    runs.run(whole, training__averaging=0.8)
+    runs.run(whole, training__ema_decay=0.8)
     shutil.copytree(whole, broken)
     (broken / "results.json").unlink()
     shutil.rmtree(broken / "model")
     # Back to the checkpoint of step 16, in the middle of the last epoch, before its best model was known.
     shutil.rmtree(max((broken / "checkpoints").iterdir()))
     assert newest_checkpoint(broken / "checkpoints").step == 16
-    runs.run(broken, resume=True, training__averaging=0.8)
+    runs.run(broken, resume=True, training__ema_decay=0.8)
     assert runs.outcome(broken) == runs.outcome(whole)
     assert "average.safetensors" in runs.newest(broken)
 

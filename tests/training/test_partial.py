@@ -9,10 +9,10 @@ import pytest
 from spansieve.data.example import Example
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
-from spansieve.prediction.assessing import assess
+from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.predictor import Predictor
-from spansieve.training.folder import fingerprint
 from spansieve.training.run import train
+from spansieve.training.run_folder import fingerprint
 from tests.training import runs
 
 

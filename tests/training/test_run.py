@@ -8,7 +8,7 @@ import pytest
 
 from spansieve.data.example import Example
 from spansieve.prediction.predictor import load
-from spansieve.training.curves import draw_curves
+from spansieve.training.plots import draw_curves
 from spansieve.training.run import train
 from tests.training import runs
 from tests.training.encoders import tiny_encoder

@@ -24,10 +24,8 @@ from spansieve.cli import (
     suggest,
     train,
 )
-from spansieve.cli.later import WithLater
 
 app = typer.Typer(
-    cls=WithLater,
     help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
     no_args_is_help=True,
     add_completion=False,
@@ -50,7 +48,7 @@ COMMANDS = (
 )
 
 
-def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+def interruptible(command: Callable[..., None]) -> Callable[..., None]:
     """Ctrl-C ends a command with exit code 130, as it does everywhere; versions of typer differ in this."""
 
     @functools.wraps(command)
@@ -65,7 +63,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
 
 
 for command in COMMANDS:
-    app.command()(_interruptible(command))
+    app.command()(interruptible(command))
 
 
 def _version(is_wanted: bool) -> None:
@@ -83,11 +81,16 @@ def _root(
 
 
 def main() -> None:
+    """The command `spansieve`."""
+    run(app, "spansieve")
+
+
+def run(program: typer.Typer, name: str) -> None:
     """Errors that a user can do something about are one line, and the exit code is 1; with --debug they are traced."""
     options, rest = _split(sys.argv[1:])
     is_debug = "--debug" in options
     try:
-        app([*(option for option in options if option != "--debug"), *rest], prog_name="spansieve")
+        program([*(option for option in options if option != "--debug"), *rest], prog_name=name)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         if is_debug:
             raise

@@ -11,8 +11,8 @@ from rich.console import Console
 from spansieve.cli.data import FORMAT_HELP, OPTION_HELP, read_options
 from spansieve.data.flattening import flat_examples
 from spansieve.data.formats import FORMATS, format_of, format_to_write, read_examples, write_examples
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import SCHEMES
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import SCHEMES
 
 WRITABLE = ", ".join(name for name, format in FORMATS.items() if format.writer)
 

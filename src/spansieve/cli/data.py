@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from spansieve.data.corpus_stats import DataReport, report_of
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import FORMATS, format_of, read_examples
-from spansieve.data.notes import Notes
-from spansieve.data.report import DataReport, report_of
+from spansieve.data.reader_warnings import Notes
 
 MOST_WIDTHS = 15
 FORMAT_HELP = f"one of {', '.join(FORMATS)}; found out from name and content where not given"

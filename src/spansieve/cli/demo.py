@@ -22,14 +22,14 @@ def demo(
     entities of sentences that it has not seen. Downloads nothing.
     """
     from spansieve.cli.predict import highlighted
+    from spansieve.cli.progress import TerminalObserver, duration
     from spansieve.cli.tables import score_table
-    from spansieve.cli.watching import TerminalObserver, duration
     from spansieve.config import preset, with_settings
     from spansieve.data.sample import sample_corpus, unseen_sentences
     from spansieve.evaluation.scores import Scores
     from spansieve.prediction.predictor import load
-    from spansieve.training.folder import is_run_on, remove_run
     from spansieve.training.run import train
+    from spansieve.training.run_folder import is_run_on, remove_run
 
     console = Console()
     corpus = sample_corpus()

@@ -15,8 +15,8 @@ from spansieve.cli.probability import Kind, Probability
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
-    from spansieve.evaluation.fates import Fates
-    from spansieve.prediction.assessing import Assessment
+    from spansieve.prediction.error_analysis import Fates
+    from spansieve.prediction.model_evaluation import Assessment
 
 
 def evaluate(
@@ -46,7 +46,7 @@ def evaluate(
     from spansieve.cli.tables import reliability_table
     from spansieve.evaluation.reliability import draw_reliability
     from spansieve.integrations.hub import load
-    from spansieve.prediction.assessing import assess
+    from spansieve.prediction.model_evaluation import assess
 
     if precision is not None and not 0 < precision <= 1:
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")

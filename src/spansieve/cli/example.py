@@ -12,7 +12,7 @@ from spansieve.segments import Segment
 
 def example() -> None:
     """Work through the paper's sentence: candidates, graph, paths and the best of them."""
-    from spansieve.experiments.worked_example import worked_example
+    from spansieve.cli.worked_example import worked_example
 
     shown = worked_example()
     console = Console()

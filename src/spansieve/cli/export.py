@@ -21,7 +21,7 @@ def export(
     Example: spansieve export runs/demo/model runs/demo/onnx
     """
     from spansieve.models.storage import load_model
-    from spansieve.prediction.exporting import export_model
+    from spansieve.prediction.onnx.export import export_model
     from spansieve.prediction.onnx.folder import check_free
 
     check_free(out)  # before a minute's work

@@ -15,14 +15,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from spansieve.cli.constraining import Ban, Fixed, Forbid, Require, Threshold, constraints_of, read_wishes
+from spansieve.cli.constraint_options import Ban, Fixed, Forbid, Require, Threshold, constraints_of, read_wishes
 from spansieve.cli.predict_bulk import Cluster, bulk_option, predict_bulk
 from spansieve.cli.probability import Kind, Probability
 from spansieve.cli.texts import json_line, json_lines, texts_of
 
 if TYPE_CHECKING:
     from spansieve.models.constraints import Constraints
-    from spansieve.prediction.texts import TextPredictor
+    from spansieve.prediction.text_predictor import TextPredictor
     from spansieve.segments import Entity
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
@@ -160,7 +160,7 @@ def _write_conll(
     constraints: Iterable[Constraints] | None,
 ) -> None:
     from spansieve.data.flattening import flat
-    from spansieve.data.tagging import tags_of_segments
+    from spansieve.data.tag_schemes import tags_of_segments
 
     lost = 0
     for found in predictor.examples(texts, sentences, constraints):

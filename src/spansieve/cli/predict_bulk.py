@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from spansieve.prediction.bulk import Summary
-    from spansieve.prediction.bulk_ledger import Outcome
+    from spansieve.prediction.bulk.job import Summary
+    from spansieve.prediction.bulk.ledger import Outcome
 
 
 class Cluster(NamedTuple):
@@ -33,8 +33,8 @@ def predict_bulk(
     if output is None:
         raise typer.BadParameter("--input needs --output: a folder, or the URI of one")
     from spansieve.integrations.hub import downloaded, is_hub_name
-    from spansieve.prediction.bulk import Job, run_bulk
-    from spansieve.prediction.bulk_rows import Columns
+    from spansieve.prediction.bulk.job import Job, run_bulk
+    from spansieve.prediction.bulk.rows import Columns
 
     folder = downloaded(model) if is_hub_name(model) else model
     job = Job(folder, source, output, Columns(**columns), **settings)
@@ -59,7 +59,7 @@ def predict_bulk(
 
 def told(summary: Summary, output: str) -> str:
     """
-    >>> from spansieve.prediction.bulk import Summary
+    >>> from spansieve.prediction.bulk.job import Summary
     >>> told(Summary(rows=1200, errors=1, entities=3400, parts=3, skipped=2, workers=()), "out")
     '1,200 rows, 3,400 entities, 3 parts in out; 2 parts were there before; 1 row could not be read and says why'
     """

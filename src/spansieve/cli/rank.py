@@ -45,8 +45,8 @@ def rank(
     """
     records = list(records_of(None, files, whole))
     from spansieve.integrations.hub import load
-    from spansieve.prediction.ranking import rank as ranked
-    from spansieve.prediction.suggesting import Suggestion, parts_of
+    from spansieve.prediction.preannotation import Suggestion, parts_of
+    from spansieve.prediction.uncertainty import rank as ranked
 
     predictor = load(model, device)
     found = ranked(predictor, [record["text"] for record in records], by.value, per_token, most)

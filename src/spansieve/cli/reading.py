@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 
 def read_with_notes(path: Path, format: str | None, console: Console) -> list[Example]:

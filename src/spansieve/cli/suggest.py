@@ -13,7 +13,7 @@ import typer
 from spansieve.cli.texts import json_line, records_of
 
 if TYPE_CHECKING:
-    from spansieve.prediction.suggesting import Suggestion
+    from spansieve.prediction.preannotation import Suggestion
 
 
 class Tool(str, Enum):
@@ -45,7 +45,7 @@ def suggest(
     """
     records = records_of(None, files, whole)
     from spansieve.integrations.hub import load
-    from spansieve.prediction.suggesting import suggest as suggested
+    from spansieve.prediction.preannotation import suggest as suggested
 
     predictor = load(model, device)
     write_suggestions(suggested(predictor, records, version(model, predictor.tagger), threshold), as_, output)
@@ -60,7 +60,7 @@ def version(model: str, tagger: Any) -> str:
 
 def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Path | None) -> None:
     """As they come, to a file or to standard output."""
-    from spansieve.prediction.suggesting import FORMS
+    from spansieve.prediction.preannotation import FORMS
 
     each = (json_line(FORMS[tool.value](suggestion)) for suggestion in suggestions)
     lines = _listed(each) if tool is Tool.label_studio else each

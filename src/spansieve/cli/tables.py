@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
+from spansieve.evaluation.bootstrap_intervals import Interval, Intervals
 from spansieve.evaluation.calibration import Calibration
-from spansieve.evaluation.intervals import Interval, Intervals
 from spansieve.evaluation.scores import Counts, Scores
 
 

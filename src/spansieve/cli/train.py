@@ -38,7 +38,7 @@ def train(
     seed: Annotated[int | None, typer.Option(help="the same seed gives the same model, on one machine")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="any other setting, such as model.beta=0.5 or training.rate=0.001"),
+        typer.Option("--set", help="any other setting, such as model.beta=0.5 or training.learning_rate=0.001"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
@@ -59,9 +59,9 @@ def train(
     }
     chosen = _configuration(config, preset_name, flags, settings or ())
 
+    from spansieve.cli.progress import TerminalObserver
     from spansieve.cli.reading import read_with_notes
-    from spansieve.cli.watching import TerminalObserver
-    from spansieve.training.processes import is_main_process
+    from spansieve.training.accelerator import is_main_process
     from spansieve.training.run import train as run
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one speaks
@@ -86,10 +86,10 @@ def train(
 
 
 def _show(console: Console, result: TrainingResult) -> None:
+    from spansieve.cli.progress import duration
     from spansieve.cli.tables import score_table
-    from spansieve.cli.watching import duration
     from spansieve.evaluation.scores import Scores
-    from spansieve.training.folder import RESULTS
+    from spansieve.training.run_folder import RESULTS
 
     console.print(f"trained for {duration(result.seconds)}; epoch {result.best_epoch} was the best on dev")
     for name, scores in (("dev", result.dev), ("test", result.test)):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spansieve.crf.candidates import Candidates as Candidates
     from spansieve.crf.conditioning import given as given
-    from spansieve.crf.constraints import TagConstraints as TagConstraints
     from spansieve.crf.distribution import Distribution as Distribution
+    from spansieve.crf.evidence import Known as Known
     from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov as FilteredSemiMarkov
     from spansieve.crf.gold import Gold as Gold
-    from spansieve.crf.known import Known as Known
     from spansieve.crf.linear_chain import LinearChain as LinearChain
     from spansieve.crf.nested import NestedSegments as NestedSegments
     from spansieve.crf.overlaps import best_disjoint as best_disjoint
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
+    from spansieve.crf.tag_constraints import TagConstraints as TagConstraints
 
 _HOMES = {
     "Candidates": "candidates",

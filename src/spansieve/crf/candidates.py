@@ -14,9 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.checks import arrays_to_device, checked_lengths, checked_scores
-from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
-from spansieve.crf.structures import (
+from spansieve.crf.flat_segments import (
     FlatSegments,
     check_segments,
     covered_tokens,
@@ -24,6 +22,8 @@ from spansieve.crf.structures import (
     flat_segments,
     segments_by_sentence,
 )
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
+from spansieve.crf.validation import arrays_to_device, checked_lengths, checked_scores
 from spansieve.segments import Segment
 
 
@@ -115,9 +115,9 @@ class Candidates:
         lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores)
         segments = None if gold is None else checked_gold(gold, lengths, max_width, num_labels)
         if local_scores.device.type == "cpu":
-            from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+            from spansieve.crf.kernels.cpu import torch_api
 
-            offsets, start, end, label = cpu_tensors.filter_spans(local_scores, lengths, segments, skip, limits)
+            offsets, start, end, label = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
         else:
             mask = candidate_mask(local_scores, lengths, segments, skip, limits)
             offsets, start, end, label = candidates_of_mask(mask)

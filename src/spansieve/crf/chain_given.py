@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
+from spansieve.crf.evidence import FlatKnown, Known
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.known import FlatKnown, Known
 from spansieve.crf.linear_chain import LinearChain
-from spansieve.crf.watched_tags import Tags, WatchedTags
+from spansieve.crf.tag_automaton import Tags, WatchedTags
 
 
 class ChainGiven(LinearChain):

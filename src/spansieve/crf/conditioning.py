@@ -32,15 +32,15 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.chain_given import ChainGiven
 from spansieve.crf.distribution import Distribution
+from spansieve.crf.evidence import FlatKnown, Known, Left, Pair, candidates_left, impossible_segments, in_banned_pair
 from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
-from spansieve.crf.known import FlatKnown, Known, Left, Pair, candidates_left, impossible_segments, in_banned_pair
+from spansieve.crf.flat_segments import FlatSegments, dense_index, named_at, places_among
 from spansieve.crf.linear_chain import LinearChain
 from spansieve.crf.nested import NestedSegments
 from spansieve.crf.nested_given import NestedGiven
 from spansieve.crf.semi_markov import SemiMarkov
-from spansieve.crf.structures import FlatSegments, dense_index, named_at, places_among
-from spansieve.crf.watched_tags import Tags, tag_pairs
+from spansieve.crf.tag_automaton import Tags, tag_pairs
 
 Kind = TypeVar("Kind", bound=Distribution)
 

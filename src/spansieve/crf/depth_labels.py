@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.kernels import RequiredDepths
-from spansieve.crf.structures import FlatSegments
 
 
 class DepthLabels:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from spansieve.crf.filtered_fused import FilteredFused
+from spansieve.crf.flat_segments import offsets_of, segments_by_place
 from spansieve.crf.kernels import Sums
-from spansieve.crf.structures import offsets_of, segments_by_place
 
 if TYPE_CHECKING:
     from spansieve.crf.filtered_from_scores import DenseInputs

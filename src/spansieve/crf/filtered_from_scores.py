@@ -21,16 +21,16 @@ from spansieve.crf.candidates import (
     kept_mask,
     masked_for_training,
 )
-from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_dense import FilteredDense
 from spansieve.crf.filtered_fused import FilteredFused, filtered_at_once
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
+from spansieve.crf.flat_segments import FlatSegments, check_segments, dense_index, named
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import FilterLimits, Sums
 from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, check_segments, dense_index, named
+from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
 
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates, in_place
 from spansieve.crf.distribution import Expectations, check_possible
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
+from spansieve.crf.flat_segments import segments_by_place
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums
-from spansieve.crf.structures import segments_by_place
 from spansieve.segments import Segment
 
 if TYPE_CHECKING:

@@ -15,13 +15,20 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates, checked_limits
-from spansieve.crf.checks import checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
+from spansieve.crf.flat_segments import (
+    FlatSegments,
+    flat_segments,
+    in_order,
+    named_at,
+    places_among,
+    segments_by_sentence,
+)
 from spansieve.crf.gold import FlatParts, Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, flat_segments, in_order, named_at, places_among, segments_by_sentence
+from spansieve.crf.validation import checked_scores, checked_transition
 from spansieve.segments import Segment
 
 

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.checks import arrays_to_device
-from spansieve.crf.structures import (
+from spansieve.crf.flat_segments import (
     FlatSegments,
     check_segments,
     covered_tokens,
@@ -24,6 +23,7 @@ from spansieve.crf.structures import (
     in_order,
     offsets_of,
 )
+from spansieve.crf.validation import arrays_to_device
 from spansieve.segments import Segment
 
 

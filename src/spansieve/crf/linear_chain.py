@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition, to_device
-from spansieve.crf.constraints import TagConstraints
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
+from spansieve.crf.tag_constraints import TagConstraints
+from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition, to_device
 
 
 class LinearChain(Distribution):

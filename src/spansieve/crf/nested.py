@@ -15,14 +15,9 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates, checked_limits, in_place
-from spansieve.crf.checks import arrays_to_device, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_semi_markov import index_among
-from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import RequiredDepths, Sums, reference
-from spansieve.crf.kernels.dispatch import kernel_for
-from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import (
+from spansieve.crf.flat_segments import (
     FlatSegments,
     dense_index,
     flat_segments,
@@ -30,6 +25,11 @@ from spansieve.crf.structures import (
     offsets_of,
     segments_by_sentence,
 )
+from spansieve.crf.gold import Gold, Parts
+from spansieve.crf.kernels import RequiredDepths, Sums, reference
+from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels.semirings import Semiring
+from spansieve.crf.validation import arrays_to_device, checked_scores, checked_transition
 from spansieve.segments import Segment
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates, in_place
 from spansieve.crf.depth_labels import DepthLabels
 from spansieve.crf.distribution import Distribution
+from spansieve.crf.flat_segments import dense_index, named
 from spansieve.crf.gold import Parts
 from spansieve.crf.nested import NestedSegments
-from spansieve.crf.structures import dense_index, named
 from spansieve.segments import Segment
 
 

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.checks import checked_lengths, checked_scores, checked_transition
 from spansieve.crf.distribution import Distribution
+from spansieve.crf.flat_segments import FlatSegments, named, offsets_of, segments_by_place
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.structures import FlatSegments, named, offsets_of, segments_by_place
+from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
 
 

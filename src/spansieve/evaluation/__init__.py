@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spansieve.evaluation.bootstrap_intervals import Interval as Interval
+    from spansieve.evaluation.bootstrap_intervals import Intervals as Intervals
+    from spansieve.evaluation.bootstrap_intervals import bootstrap as bootstrap
     from spansieve.evaluation.calibration import Calibration as Calibration
     from spansieve.evaluation.calibration import Threshold as Threshold
     from spansieve.evaluation.calibration import calibrate as calibrate
     from spansieve.evaluation.calibration import outcomes as outcomes
     from spansieve.evaluation.calibration import threshold_for as threshold_for
-    from spansieve.evaluation.intervals import Interval as Interval
-    from spansieve.evaluation.intervals import Intervals as Intervals
-    from spansieve.evaluation.intervals import bootstrap as bootstrap
     from spansieve.evaluation.scores import Counts as Counts
     from spansieve.evaluation.scores import Scores as Scores
     from spansieve.evaluation.scores import evaluate as evaluate

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spansieve.evaluation.counting import (
+from spansieve.evaluation.bootstrap_intervals import Interval
+from spansieve.evaluation.scores import Scores, Segments, evaluate
+from spansieve.evaluation.sentence_counts import (
     check_confidence,
     check_resampling,
     parts_of,
@@ -20,8 +22,6 @@ from spansieve.evaluation.counting import (
     sentence_counts,
     share,
 )
-from spansieve.evaluation.intervals import Interval
-from spansieve.evaluation.scores import Scores, Segments, evaluate
 from spansieve.segments import NamedSegment
 
 ROUNDING = 1e-12  # two differences of F1 that are this close are equal

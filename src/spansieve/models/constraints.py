@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
-from spansieve.crf.known import Known, Pair, Span
+from spansieve.crf.evidence import Known, Pair, Span
 from spansieve.labels import LabelSet
 from spansieve.segments import NamedSegment, Segment
 

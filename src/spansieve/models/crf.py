@@ -16,7 +16,7 @@ from spansieve.crf import Distribution, Gold, LinearChain, TagConstraints, given
 from spansieve.crf.chain_given import ChainGiven
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold
-from spansieve.models.partial import Ranges, known_of
+from spansieve.models.partial_annotation import Ranges, known_of
 from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.segments import Segment
 

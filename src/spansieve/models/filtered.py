@@ -16,7 +16,7 @@ from spansieve.crf.kernels import FilterLimits
 from spansieve.labels import LabelSet
 from spansieve.models.head import IGNORED, Head, HeadGold, dense_shape, filtering_loss, labels_of_spans
 from spansieve.models.limits import filter_limits
-from spansieve.models.partial import Ranges, known_of, spans_touching, spans_within, unknown_tokens
+from spansieve.models.partial_annotation import Ranges, known_of, spans_touching, spans_within, unknown_tokens
 from spansieve.segments import Segment
 
 

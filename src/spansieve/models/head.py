@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.crf import Distribution, Gold, Known
+from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.kernels.dispatch import has_triton
-from spansieve.crf.structures import FlatSegments
 from spansieve.labels import LabelSet
-from spansieve.models.partial import Ranges
+from spansieve.models.partial_annotation import Ranges
 from spansieve.models.under_rules import by_sentence
 from spansieve.segments import Segment
 

@@ -11,7 +11,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Gold, SemiMarkov, given
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, dense_shape
-from spansieve.models.partial import Ranges, known_of
+from spansieve.models.partial_annotation import Ranges, known_of
 from spansieve.nn.span_scorers import span_scorer
 from spansieve.segments import Segment
 

@@ -21,18 +21,7 @@ from safetensors.torch import load_file
 
 from spansieve.config import BUILTIN, ModelConfig, from_dict, to_dict
 from spansieve.labels import LabelSet
-from spansieve.models.disk import (
-    checksum,
-    checksums,
-    is_sealed,
-    save_weights,
-    sealed,
-    sync,
-    sync_folder,
-    system_errors,
-    write_durably,
-)
-from spansieve.models.inspecting import (
+from spansieve.models.folder_validation import (
     ModelError,
     check_encoder,
     check_names,
@@ -43,6 +32,17 @@ from spansieve.models.inspecting import (
     shapes_of,
 )
 from spansieve.models.tagger import Tagger
+from spansieve.persistence.atomic import (
+    checksum,
+    checksums,
+    is_sealed,
+    save_weights,
+    sealed,
+    sync,
+    sync_folder,
+    system_errors,
+    write_durably,
+)
 
 FORMAT = "spansieve model"
 VERSION = 1

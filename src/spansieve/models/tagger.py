@@ -26,7 +26,7 @@ from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.global_selection import GlobalSelection
 from spansieve.models.head import Head, HeadGold
 from spansieve.models.nested import Nested, NestedFilterOnly
-from spansieve.models.partial import Ranges
+from spansieve.models.partial_annotation import Ranges
 from spansieve.models.semi_crf import SemiCRF
 from spansieve.models.semi_crf_unit_null import SemiCRFUnitNull
 from spansieve.nn.encoder import build_encoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spansieve.crf.known import Known
+from spansieve.crf.evidence import Known
 from spansieve.models.constraints import ConstraintError, Rules
 from spansieve.segments import Segment
 

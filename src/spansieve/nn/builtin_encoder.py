@@ -21,7 +21,7 @@ class BuiltinEncoder(Encoder):
     def __init__(self, config: BuiltinConfig) -> None:
         super().__init__()
         self.word_features = WordFeatures(config.rows)
-        self.unseen_rate = config.unseen_rate
+        self.word_dropout = config.word_dropout
         self.tables = nn.ModuleList(nn.Embedding(config.rows, config.feature_size) for _ in FIELDS)
         self.grams = nn.EmbeddingBag(config.rows, config.feature_size, mode="mean")
         self.mix = nn.Sequential(
@@ -44,8 +44,8 @@ class BuiltinEncoder(Encoder):
     def _distinct(self, features: Mapping[str, Tensor]) -> Tensor:
         """The vector of each distinct word, (U, D)."""
         rows = features["fields"]
-        if self.training and self.unseen_rate:
-            is_hidden = torch.rand(len(rows), 1, device=rows.device) < self.unseen_rate
+        if self.training and self.word_dropout:
+            is_hidden = torch.rand(len(rows), 1, device=rows.device) < self.word_dropout
             is_identity = torch.arange(rows.shape[1], device=rows.device) < IDENTITY
             rows = rows.masked_fill(is_hidden & is_identity, 0)
         parts = [table(rows[:, i]) for i, table in enumerate(self.tables)]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from spansieve.crf.kernels.cpu.compiled import over_sentences, vectorised
+from spansieve.crf.kernels.cpu.jit import over_sentences, vectorised
 from spansieve.crf.kernels.dispatch import has_triton
 
 

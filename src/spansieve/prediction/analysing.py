@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spansieve.crf import Distribution
-from spansieve.data.tokenizing import Token
+from spansieve.data.tokenizer import Token
 from spansieve.models.found import Found
 from spansieve.models.predicting import predict_segments
 from spansieve.models.readings import readings_of
 from spansieve.models.tagger import Tagger
-from spansieve.prediction.texts import entities_of
+from spansieve.prediction.text_predictor import entities_of
 from spansieve.segments import Entity
 
 

@@ -18,12 +18,12 @@ from torch import Tensor
 from spansieve.crf import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByMask
 from spansieve.data.nesting import depths
-from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
-from spansieve.prediction.landing import Decided, Landing
-from spansieve.prediction.preparing import Prepared, PreparedAhead, PreparedBatch, Preparer
+from spansieve.prediction.feature_workers import Prepared, PreparedAhead, PreparedBatch, Preparer
+from spansieve.prediction.host_transfer import Decided, Landing
 from spansieve.prediction.readers import Reader, SubwordReader, WordReader
 from spansieve.segments import Entity
 

@@ -8,14 +8,14 @@ from typing import overload
 
 import torch
 
-from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.models.constraints import Constraints
 from spansieve.models.found import Found, Probability
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.prediction.analysing import Analysis, analyse_tokens, analysis_of
-from spansieve.prediction.texts import TextPredictor, listed, words_of
+from spansieve.prediction.text_predictor import TextPredictor, listed, words_of
 
 
 def load(

@@ -17,12 +17,12 @@ from starlette.exceptions import HTTPException
 from spansieve import __version__
 from spansieve.prediction.explaining import has_graph
 from spansieve.prediction.predictor import Predictor
-from spansieve.serving.batching import Batcher, Job, State, Task
 from spansieve.serving.constraining import read_constraints
-from spansieve.serving.guarding import Guarded
+from spansieve.serving.errors import FailedTextError, RefusedError, client_gone, not_ready, shutting_down, too_slow
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import CONTENT_TYPE
-from spansieve.serving.refusing import FailedTextError, RefusedError, client_gone, not_ready, shutting_down, too_slow
+from spansieve.serving.middleware import Guarded
+from spansieve.serving.queue import Batcher, Job, State, Task
 from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Result
 from spansieve.serving.static import add_page
 

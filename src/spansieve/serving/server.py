@@ -13,12 +13,12 @@ import uvicorn
 
 from spansieve.prediction.cores import usable_cores
 from spansieve.prediction.predictor import Predictor
-from spansieve.serving.answering import Answerer
 from spansieve.serving.app import create_app, model_info
-from spansieve.serving.batching import Batcher, Task
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
+from spansieve.serving.queue import Batcher, Task
 from spansieve.serving.schema import ModelInfo, Result
+from spansieve.serving.worker import Answerer
 
 
 class Service:

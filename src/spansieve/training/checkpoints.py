@@ -20,8 +20,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from spansieve.models.disk import checksum, checksums, is_sealed, save_weights, sealed, sync_folder, write_durably
-from spansieve.training.averaging import Averaging
+from spansieve.persistence.atomic import (
+    checksum,
+    checksums,
+    is_sealed,
+    save_weights,
+    sealed,
+    sync_folder,
+    write_durably,
+)
+from spansieve.training.ema import EMA
 
 STATE = "state.json"
 KEPT = 2
@@ -105,26 +113,22 @@ def _places(folder: Path) -> list[tuple[int, Path]]:
 # ---- What is in one --------------------------------------------------------------------------------------------------
 
 
-def tensors_of(
-    model: nn.Module, optimizer: torch.optim.Optimizer, averaging: Averaging | None
-) -> dict[str, dict[str, Tensor]]:
+def tensors_of(model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | None) -> dict[str, dict[str, Tensor]]:
     tensors = {"model": dict(model.state_dict()), "optimizer": _flat_state(optimizer)}
-    if averaging is not None:
-        tensors["average"] = averaging.average
+    if ema is not None:
+        tensors["average"] = ema.average
     return tensors
 
 
-def restore(
-    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, averaging: Averaging | None
-) -> None:
+def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | None) -> None:
     model.load_state_dict(checkpoint.tensors["model"])
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in checkpoint.tensors["optimizer"].items():
         index, key = name.split(".", 1)
         state.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    if averaging is not None:
-        averaging.load(checkpoint.tensors["average"])
+    if ema is not None:
+        ema.load(checkpoint.tensors["average"])
 
 
 def _flat_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -16,13 +16,15 @@ from spansieve import __version__
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example, check_known
 from spansieve.evaluation.scores import evaluate
-from spansieve.models.disk import write_durably
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model, with_card
 from spansieve.models.tagger import Tagger
-from spansieve.training.card import model_card
-from spansieve.training.curves import draw_curves
-from spansieve.training.folder import (
+from spansieve.persistence.atomic import write_durably
+from spansieve.training.accelerator import check_trackers
+from spansieve.training.callbacks import DataCounts, Observer, Silent
+from spansieve.training.model_card import model_card
+from spansieve.training.plots import draw_curves
+from spansieve.training.run_folder import (
     CURVES,
     MODEL,
     RESULTS,
@@ -33,9 +35,7 @@ from spansieve.training.folder import (
     on_disk,
     open_folder,
 )
-from spansieve.training.loop import Trainer
-from spansieve.training.processes import check_trackers
-from spansieve.training.reports import DataCounts, Observer, Silent
+from spansieve.training.trainer import Trainer
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from numba import njit
 
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.kernels import cpu, reference
-from spansieve.crf.kernels.cpu import compiled, linear_chain, vector_math
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import jit, linear_chain, simd, torch_api
 from tests.batches import Batch, random_batch
 
 # ---- Arithmetic ------------------------------------------------------------------------------------------------------
@@ -30,12 +29,12 @@ def within_ulps(actual: np.ndarray, expected: list[float], most: int) -> None:
 
 @njit
 def exp_each(values):
-    return np.array([vector_math.exp(value) for value in values])
+    return np.array([simd.exp(value) for value in values])
 
 
 @njit
 def log_each(values):
-    return np.array([vector_math.log(value) for value in values])
+    return np.array([simd.log(value) for value in values])
 
 
 def test_exp_is_within_four_ulps():
@@ -63,17 +62,17 @@ def test_log_is_within_four_ulps():
 
 @njit
 def above_2(array, at, bound):
-    return vector_math.any_above_2(array, at, bound)
+    return simd.any_above_2(array, at, bound)
 
 
 @njit
 def above_4(array, at, bound):
-    return vector_math.any_above_4(array, at, bound)
+    return simd.any_above_4(array, at, bound)
 
 
 @njit
 def above_8(array, at, bound):
-    return vector_math.any_above_8(array, at, bound)
+    return simd.any_above_8(array, at, bound)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -90,17 +89,17 @@ def test_any_above_looks_at_its_neighbours_and_no_further(lanes, any_above, dtyp
 
 @njit
 def rows_8(values, step, rows, width, out):
-    vector_math.weighted_rows_8(values, 1, step, rows, 2, width, 6, out, 3)
+    simd.weighted_rows_8(values, 1, step, rows, 2, width, 6, out, 3)
 
 
 @njit
 def rows_16(values, step, rows, width, out):
-    vector_math.weighted_rows_16(values, 1, step, rows, 2, width, 6, out, 3)
+    simd.weighted_rows_16(values, 1, step, rows, 2, width, 6, out, 3)
 
 
 @njit
 def rows_32(values, step, rows, width, out):
-    vector_math.weighted_rows_32(values, 1, step, rows, 2, width, 6, out, 3)
+    simd.weighted_rows_32(values, 1, step, rows, 2, width, 6, out, 3)
 
 
 @pytest.mark.parametrize(("lanes", "weighted_rows"), [(8, rows_8), (16, rows_16), (32, rows_32)])
@@ -150,7 +149,7 @@ def test_importing_the_kernels_starts_no_thread_of_ours():
 
 @pytest.fixture
 def any_work_is_worth_a_thread(monkeypatch):
-    monkeypatch.setattr(compiled, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(jit, "WORTH_A_THREAD", 1)
 
 
 def everything_asked(batch: Batch, threads: int) -> list[np.ndarray]:
@@ -198,7 +197,7 @@ def in_child(batch: Batch, expected: list[np.ndarray]) -> None:
     sys.exit(0 if is_same(everything_asked(batch, 4), expected) else 3)
 
 
-@pytest.mark.skipif(not hasattr(compiled.os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(jit.os, "fork"), reason="no fork here")
 @pytest.mark.usefixtures("any_work_is_worth_a_thread")
 def test_a_forked_child_has_threads_of_its_own():
     """A data loader forks after the parent has used its threads, which do not come along."""
@@ -228,7 +227,7 @@ MAKERS = {
 
 def agree(make: Callable[..., Distribution], batch: Batch, tolerance: float = 1e-9) -> None:
     inputs = (*batch.tensors(torch.float64), batch.lengths)
-    ours, expected = (make(*inputs, kernel=kernel) for kernel in (cpu_tensors, reference))
+    ours, expected = (make(*inputs, kernel=kernel) for kernel in (torch_api, reference))
     for name in ("log_partition", "marginals", "transition_counts"):
         torch.testing.assert_close(getattr(ours, name), getattr(expected, name), rtol=tolerance, atol=tolerance)
     assert ours.max_score.equal(expected.max_score)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from spansieve import Segment
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
-from spansieve.crf.kernels.cpu import tensors as cpu_tensors
+from spansieve.crf.kernels.cpu import torch_api
 from tests.contract import EPSILON, check_best, check_sums, close
 from tests.distributions import MODELS, pair
 from tests.instances import gold_for, instances
@@ -55,7 +55,7 @@ def test_dense_form_equals_the_compiled_one(skip, data, drawn, limits):
     gold = (data.draw(st.booleans()) and gold_for(data.draw, drawn.lengths, max_width, num_labels)) or None
     arrays = (drawn.local_scores, drawn.scores, drawn.transition)
     made = []
-    for kernel, device in ((cuda, DEVICE), (cpu_tensors, "cpu")):
+    for kernel, device in ((cuda, DEVICE), (torch_api, "cpu")):
         tensors = [drawn._replace(device=device).tensor(x) for x in arrays]
         made.append(FilteredSemiMarkov.from_scores(*tensors, drawn.lengths, gold, skip, kernel=kernel, **limits))
     near(*made)
@@ -90,7 +90,7 @@ def test_longer_and_wider_than_a_tile(dtype):
         lambda w, kernel: FilteredSemiMarkov.from_scores(*w, skip=True, kernel=kernel),
         lambda w, kernel: flat(FilteredSemiMarkov.from_scores(*w), w.scores, w.transition, kernel),
     ):
-        ours, expected = make(work.to(DEVICE), cuda), make(work, cpu_tensors)
+        ours, expected = make(work.to(DEVICE), cuda), make(work, torch_api)
         near(ours, expected)
         assert ours.mode == expected.mode
         assert (ours.max_score.cpu() == expected.max_score).all()
@@ -152,7 +152,7 @@ def test_loss_and_gradient_equal_the_compiled_ones():
         (lambda w, s, t, k: flat(FilteredSemiMarkov.from_scores(w.local_scores, s, t, w.lengths, gold), s, t, k), gold),
     ):
         found = []
-        for kernel, device in ((cuda, DEVICE), (cpu_tensors, "cpu")):
+        for kernel, device in ((cuda, DEVICE), (torch_api, "cpu")):
             batch = work.to(device)
             inputs = [tensor.detach().clone().requires_grad_() for tensor in (batch.scores, batch.transition)]
             log_prob = make(batch, *inputs, kernel).log_prob(structures)

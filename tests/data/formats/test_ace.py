@@ -9,7 +9,7 @@ import pytest
 
 from spansieve.data.example import DataError
 from spansieve.data.formats.ace import read_ace
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 SOURCE = """<DOC>
 <DOCID> D1 </DOCID>

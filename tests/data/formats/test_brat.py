@@ -7,7 +7,7 @@ import pytest
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
 from spansieve.data.formats.brat import read_brat, write_brat
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 TEXT = "Ada 👍 Lovelace met Bob.\nHe left the New York office.\n"
 

@@ -6,8 +6,8 @@ import pytest
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.conll import read_conll, write_conll
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import SCHEMES
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import SCHEMES
 
 ADA = Example.of("Ada Lovelace met Bob", [(0, 2, "PER"), (3, 4, "PER")])
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spansieve.data.aligning import examples_of_text
+from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.jsonl import read_jsonl, write_jsonl, write_jsonl_text
 

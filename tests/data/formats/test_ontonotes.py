@@ -6,7 +6,7 @@ import pytest
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.ontonotes import read_ontonotes
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 
 def rows(*pairs, document="nw/x/00/x_0001"):

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from spansieve.data.aligning import examples_of_text
+from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.formats.sniffing import format_of
-from spansieve.data.notes import Notes
+from spansieve.data.formats.detect import format_of
+from spansieve.data.reader_warnings import Notes
 
 EXAMPLES = [
     Example.of("Ada Lovelace met Bob . He left", [(0, 2, "PER"), (3, 4, "PER")], document="d"),

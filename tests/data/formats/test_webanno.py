@@ -6,8 +6,8 @@ import pytest
 
 from spansieve.data.example import DataError
 from spansieve.data.formats import read_examples
-from spansieve.data.formats.sniffing import format_of
-from spansieve.data.notes import Notes
+from spansieve.data.formats.detect import format_of
+from spansieve.data.reader_warnings import Notes
 
 HEADER = """#FORMAT=WebAnno TSV 3.2
 #T_SP=webanno.custom.Topic|kind

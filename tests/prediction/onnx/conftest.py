@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spansieve.prediction.exporting import export_model
+from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.predictor import Predictor
 from tests.nn.tiny import bert_folder
 from tests.prediction.onnx.taggers import drawn_tagger

@@ -8,9 +8,9 @@ import torch
 
 from spansieve.config import ModelConfig
 from spansieve.models.filtered import FilteredHead
-from spansieve.prediction.exporting import _decoder_arrays
 from spansieve.prediction.onnx import ExportError
 from spansieve.prediction.onnx.decoding import DECODERS, Setting, decoder_of
+from spansieve.prediction.onnx.export import _decoder_arrays
 from spansieve.prediction.onnx.folder import Manifest
 from tests.nn.heads import head_of, keep_half, vectors_of
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spansieve.models.disk import checksums, sealed
-from spansieve.prediction import exporting
-from spansieve.prediction.exporting import export_model
-from spansieve.prediction.onnx import ExportError, is_export, load
+from spansieve.persistence.atomic import checksums, sealed
+from spansieve.prediction.onnx import ExportError, export, is_export, load
+from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.onnx.folder import MANIFEST, check_free, new_export
 from tests.prediction.onnx.taggers import drawn_tagger
 
@@ -63,7 +62,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(exporting, "_write_encoder", fail)
+    monkeypatch.setattr(export, "_write_encoder", fail)
     tagger = drawn_tagger("crf").train()
     with pytest.raises(OSError, match="No space left"):
         export_model(tagger, tmp_path / "export")

@@ -23,11 +23,12 @@ from spansieve.models.constraints import Constraints
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.found import Found, readable_sentences
 from spansieve.models.tagger import Tagger
-from spansieve.prediction import exporting, onnx
-from spansieve.prediction.exporting import _quantise, export_model
+from spansieve.prediction import onnx
+from spansieve.prediction.onnx import encoder as encoder_module
+from spansieve.prediction.onnx import export
 from spansieve.prediction.onnx import predictor as predictor_module
-from spansieve.prediction.onnx import reading
 from spansieve.prediction.onnx.decoding import DECODERS
+from spansieve.prediction.onnx.export import _quantise, export_model
 from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_manifest, write_manifest
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import Segment
@@ -135,7 +136,7 @@ def test_batches_and_blocks_make_no_difference(kind, request, monkeypatch):
     sentences = [*drawn_sentences(5), ["Paris", "the", "abc"] * 40]  # in several windows, and in several blocks
     for block, subwords, tokens in ((256, 16_384, None), (7, 30, 20), (1, 1, 1)):
         monkeypatch.setattr(predictor_module, "BLOCK", block)
-        monkeypatch.setattr(reading, "MOST_SUBWORDS", subwords)
+        monkeypatch.setattr(encoder_module, "MOST_SUBWORDS", subwords)
         check_same(model, onnx.load(folder, batch_tokens=tokens), sentences)
 
 
@@ -153,7 +154,7 @@ def test_every_pooling(subwords, pooling):
     made = drawn_tagger("crf", encoder={"name": bert_folder(folder.parent / "bert"), "pooling": pooling}).encoder
     features = made.features(readable_sentences(drawn_sentences(1)))
     vectors = torch.randn(len(features["kept"]), 4)
-    encoder = reading.SubwordEncoder.__new__(reading.SubwordEncoder)
+    encoder = encoder_module.SubwordEncoder.__new__(encoder_module.SubwordEncoder)
     encoder._pooling = pooling
     first, last = features["first"], features["last"]
     found = encoder._pooled(vectors.numpy(), first.numpy(), last.numpy())
@@ -308,7 +309,7 @@ def test_sums_have_the_same_scores(tmp_path):
 def test_weights_too_many_for_one_file(int8, tmp_path, monkeypatch):
     tagger, folder, one_file = drawn_tagger("fsemicrf"), tmp_path / "export", tmp_path / "one-file"
     export_model(tagger, one_file, int8)
-    monkeypatch.setattr(exporting, "LARGEST", 0)
+    monkeypatch.setattr(export, "LARGEST", 0)
     export_model(tagger, folder, int8)
     assert "encoder.onnx.data" in json.loads((folder / MANIFEST).read_text())["files"]
     assert {path.name for path in folder.iterdir()} == {*NAMES - {"tokenizer.json"}, MANIFEST}

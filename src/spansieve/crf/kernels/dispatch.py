@@ -27,7 +27,7 @@ def can(kernel: ModuleType, name: str) -> bool:
 @functools.cache
 def _kernel(device: str) -> ModuleType:
     if device == "cpu":
-        return import_module("spansieve.crf.kernels.cpu.tensors")
+        return import_module("spansieve.crf.kernels.cpu.torch_api")
     if device == "cuda":
         return import_module("spansieve.crf.kernels.cuda") if has_triton() else reference
     _warn_of_plain_torch(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import Example
-from spansieve.data.formats.sniffing import format_of as format_of
-from spansieve.data.notes import Notes
+from spansieve.data.formats.detect import format_of as format_of
+from spansieve.data.reader_warnings import Notes
 
 
 @dataclass(frozen=True)

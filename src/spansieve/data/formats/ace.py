@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spansieve.data.aligning import examples_of_text
+from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import beside, files_in, read_bytes, read_text
-from spansieve.data.notes import Notes
-from spansieve.data.tokenizing import tokens_of_text
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tokenizer import tokens_of_text
 
 SUFFIX = ".apf.xml"
 PAIR = f"an ACE document must have a .sgm and a {SUFFIX} file"

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spansieve.data.aligning import distinct_names, documents_of_examples, examples_of_text
+from spansieve.data.alignment import distinct_names, documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import beside, files_in, read_lines, read_text, stem, write_text
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 PAIR = "a brat document must have a .txt and an .ann file"
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")

@@ -3,7 +3,7 @@
 Columns are separated by tabs where every line has one, else by blanks. `-DOCSTART-` lines begin a document and are no
 sentences. A line that begins with `#` is a comment when it has not as many columns as the tokens have, or no tag where
 theirs is, since `#` is a token too. A CoNLL-U Plus header (`# global.columns = …`) names the columns. Tags may be IOB1,
-BIO, BIOES, BILOU or plain labels; see `spansieve.data.tagging` for ill-formed ones.
+BIO, BIOES, BILOU or plain labels; see `spansieve.data.tag_schemes` for ill-formed ones.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from spansieve.data.example import DataError, Example
 from spansieve.data.flattening import flat
 from spansieve.data.formats.files import read_lines, write_text
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
 
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
 

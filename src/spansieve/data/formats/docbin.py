@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import examples_of_text, sentence_text
+from spansieve.data.alignment import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.flattening import flat
 from spansieve.data.formats.packages import package
-from spansieve.data.notes import Notes
-from spansieve.data.tokenizing import Token
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tokenizer import Token
 
 SPANS_KEY = "sc"  # spaCy's own name for the group of its span categorizer
 

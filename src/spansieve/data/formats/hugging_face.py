@@ -15,8 +15,8 @@ from spansieve.data.flattening import flat
 from spansieve.data.formats.files import files_of
 from spansieve.data.formats.jsonl import document_name, entity_span
 from spansieve.data.formats.packages import package
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import scheme_of_tags, segments_of_tags, tags_of_segments
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags, tags_of_segments
 
 TOKEN_COLUMNS = ("tokens", "words", "tokenized_text")
 TAG_COLUMNS = ("ner_tags", "tags", "ner", "labels")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import read_lines
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import scheme_of_tags, segments_of_tags
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags
 
 
 def read_iob_lines(path: str | Path, *, scheme: str = "auto", notes: Notes | None = None) -> list[Example]:

@@ -23,11 +23,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import documents_of_examples, examples_of_text, sentence_text
+from spansieve.data.alignment import documents_of_examples, examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example, joined_ranges
 from spansieve.data.formats.files import list_in, read_records, write_records
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import segments_of_tags
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import segments_of_tags
 
 TOKEN_KEYS = ("tokens", "words", "tokenized_text")
 SPAN_KEYS = ("entities", "spans", "ner")

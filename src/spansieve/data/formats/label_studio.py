@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import Document, documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 
 def read_label_studio(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, read_lines
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 from spansieve.segments import NamedSegment
 
 SUFFIX = "gold_conll"

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.aligning import examples_of_text, sentence_text
+from spansieve.data.alignment import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
-from spansieve.data.notes import Notes
-from spansieve.data.tokenizing import Token
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tokenizer import Token
 
 
 def read_prodigy(path: str | Path, *, split_sentences: bool = False, notes: Notes | None = None) -> list[Example]:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from spansieve.data.aligning import examples_of_text
+from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import read_lines
-from spansieve.data.notes import Notes
+from spansieve.data.reader_warnings import Notes
 
 _PASSAGE = re.compile(r"([^|\t]+)\|(\w+)\|(.*)$")
 _Block = list[tuple[int, str]]  # the numbered lines of one document

@@ -11,8 +11,8 @@ from typing import Any
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import segments_of_tags
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import segments_of_tags
 
 
 def read_spacy_json(path: str | Path, *, notes: Notes | None = None) -> list[Example]:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spansieve.data.aligning import examples_of_text
+from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, read_lines, stem
-from spansieve.data.notes import Notes
-from spansieve.data.tagging import UNNAMED
-from spansieve.data.tokenizing import Token
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tag_schemes import UNNAMED
+from spansieve.data.tokenizer import Token
 
 _VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?$", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)")

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from spansieve.crf.kernels.cuda.launching import launch
+from spansieve.crf.kernels.cuda.launch import launch
 
 _ROWS = 32  # spans that a program takes at once
 _PROGRAMS = 16  # for each sentence

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from spansieve.crf.kernels.cuda.launching import launch
+from spansieve.crf.kernels.cuda.launch import launch
 
 _FEATURES = 128  # that a program takes at once
 _ROWS = 32  # tokens that a program of the gradient to the widths takes at once

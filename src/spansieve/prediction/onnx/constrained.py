@@ -11,10 +11,18 @@ from typing import Protocol
 
 import numpy as np
 
+from spansieve.crf.evidence import (
+    FlatKnown,
+    Known,
+    Pair,
+    are_among,
+    candidates_left,
+    impossible_segments,
+    in_banned_pair,
+)
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
 from spansieve.crf.kernels import cpu
-from spansieve.crf.known import FlatKnown, Known, Pair, are_among, candidates_left, impossible_segments, in_banned_pair
-from spansieve.crf.structures import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
-from spansieve.crf.watched_tags import WatchedTags, tag_pairs
+from spansieve.crf.tag_automaton import WatchedTags, tag_pairs
 from spansieve.models.constraints import Rules
 from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.models.under_rules import (

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.depth_labels import DepthLabels
+from spansieve.crf.evidence import FlatKnown, Known, Pair, are_among, candidates_left
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
 from spansieve.crf.kernels import RequiredDepths, cpu
-from spansieve.crf.known import FlatKnown, Known, Pair, are_among, candidates_left
-from spansieve.crf.structures import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
 from spansieve.models.under_rules import Segments, Shares, by_sentence, check_possible
 from spansieve.prediction.onnx.constrained import without_pairs
 

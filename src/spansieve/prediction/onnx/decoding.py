@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from spansieve.config import Head
+from spansieve.crf.flat_segments import FlatSegments, offsets_of, segments_by_place
 from spansieve.crf.kernels import cpu
-from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_place
 from spansieve.models.constraints import Rules
 from spansieve.models.limits import filter_limits
 from spansieve.models.segment_tags import Chain, SegmentTags

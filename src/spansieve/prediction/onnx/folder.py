@@ -20,8 +20,8 @@ from typing import Any
 
 from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict, to_dict
 from spansieve.labels import LabelSet
-from spansieve.models.disk import checksum, checksums, is_sealed, sealed, sync, sync_folder, write_durably
 from spansieve.nn.subwords import SubwordLayout
+from spansieve.persistence.atomic import checksum, checksums, is_sealed, sealed, sync, sync_folder, write_durably
 
 FORMAT = "spansieve onnx"
 VERSION = 1

@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from spansieve.data.batching import batches_of_groups
-from spansieve.data.tokenizing import Tokenizer, tokens_of_text
+from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support, alike, checked_constraints
 from spansieve.models.found import (
     MOST_SENTENCES,
@@ -24,10 +24,10 @@ from spansieve.models.found import (
 )
 from spansieve.prediction.cores import usable_cores
 from spansieve.prediction.onnx.decoding import NESTED, Decoder, Setting, decoder_of
+from spansieve.prediction.onnx.encoder import Encoder, encoder_of
 from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
-from spansieve.prediction.onnx.graphs import Graph
-from spansieve.prediction.onnx.reading import Encoder, encoder_of
-from spansieve.prediction.texts import TextPredictor
+from spansieve.prediction.onnx.session import Graph
+from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.segments import NamedSegment
 
 BLOCK = 256  # tokens whose spans are scored at once: the hidden layer over them stays in the cache

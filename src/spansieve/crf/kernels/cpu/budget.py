@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spansieve.crf.kernels.cpu.compiled import compiled
+from spansieve.crf.kernels.cpu.jit import compiled
 
 NO_BUDGET = 1 << 62
 

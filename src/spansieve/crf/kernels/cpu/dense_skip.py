@@ -18,9 +18,18 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.log_space import (
+    LARGEST_SCALE,
+    add_by_label,
+    log_sum,
+    max_step,
+    segment_marginals,
+    sum_by_label,
+    sum_step,
+)
 from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
-from spansieve.crf.kernels.cpu.span_room import (
+from spansieve.crf.kernels.cpu.span_workspace import (
     add,
     count_pairs,
     merge_max,
@@ -29,15 +38,6 @@ from spansieve.crf.kernels.cpu.span_room import (
     scatter,
     tile,
     with_weights,
-)
-from spansieve.crf.kernels.cpu.steps import (
-    LARGEST_SCALE,
-    add_by_label,
-    log_sum,
-    max_step,
-    segment_marginals,
-    sum_by_label,
-    sum_step,
 )
 
 

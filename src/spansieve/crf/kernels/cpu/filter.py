@@ -14,10 +14,10 @@ import numpy as np
 
 from spansieve.crf.kernels import PLAIN_FILTER
 from spansieve.crf.kernels.cpu.budget import NO_BUDGET, overlapping, rank_of_label, within_budget
-from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.filtered import most_in_a_sentence, sweep
+from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.nodes import Nodes, new_room
-from spansieve.crf.kernels.cpu.vector_math import any_above_2, any_above_4, any_above_8
+from spansieve.crf.kernels.cpu.simd import any_above_2, any_above_4, any_above_8
 
 USUAL = 16  # candidates a sentence; where there are more on average the filter runs again with room for all
 NO_GOLD = np.zeros(0, np.int64), np.zeros((3, 0), np.int64)

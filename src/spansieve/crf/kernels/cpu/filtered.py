@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
 from spansieve.crf.kernels.cpu.nodes import Nodes, new_room
-from spansieve.crf.kernels.cpu.vector_math import exp
+from spansieve.crf.kernels.cpu.simd import exp
 
 
 def filtered_sums(

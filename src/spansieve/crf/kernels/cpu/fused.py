@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import PLAIN_FILTER, Sums
-from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.filter import Kept, filter_and_trace, filter_with_room, joined
 from spansieve.crf.kernels.cpu.filtered import sum_sentences
 from spansieve.crf.kernels.cpu.gradients import add_up
+from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 
 
 def sums_from_scores(

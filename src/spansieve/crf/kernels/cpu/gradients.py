@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from spansieve.crf.kernels.cpu.compiled import compiled
+from spansieve.crf.kernels.cpu.jit import compiled
 
 
 def weighted_expectations(gradient, marginals, counts, sentence=None):

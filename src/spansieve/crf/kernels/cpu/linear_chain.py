@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences, reduction, vectorised
+from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences, reduction, vectorised
+from spansieve.crf.kernels.cpu.log_space import largest
 from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
 from spansieve.crf.kernels.cpu.semi_markov import semi_markov_sums
-from spansieve.crf.kernels.cpu.steps import largest
-from spansieve.crf.kernels.cpu.vector_math import exp, log, weighted_rows_8, weighted_rows_16, weighted_rows_32
+from spansieve.crf.kernels.cpu.simd import exp, log, weighted_rows_8, weighted_rows_16, weighted_rows_32
 
 PADDING = 8  # rows of tags have room for a multiple of this many
 LEAST = 1e-60  # a product of five such numbers is still a normal float64

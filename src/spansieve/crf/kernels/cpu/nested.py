@@ -15,11 +15,11 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.filtered import longest, most_in_a_sentence
-from spansieve.crf.kernels.cpu.nested_room import find_rows, find_spans, most_slots, new_room
+from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.nested_workspace import find_rows, find_spans, most_slots, new_room
 from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
-from spansieve.crf.kernels.cpu.vector_math import exp
+from spansieve.crf.kernels.cpu.simd import exp
 
 
 def nested_sums(

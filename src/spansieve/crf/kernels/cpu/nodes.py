@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.kernels.cpu.compiled import allocating
+from spansieve.crf.kernels.cpu.jit import allocating
 
 
 class Nodes(NamedTuple):

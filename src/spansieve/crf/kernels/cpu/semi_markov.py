@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.cpu.compiled import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
+from spansieve.crf.kernels.cpu.log_space import largest, log_sum, max_step, segment_marginals, sum_by_label, sum_step
 from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
-from spansieve.crf.kernels.cpu.span_room import (
+from spansieve.crf.kernels.cpu.span_workspace import (
     add,
     count_pairs,
     merge_max,
@@ -21,7 +22,6 @@ from spansieve.crf.kernels.cpu.span_room import (
     tile,
     with_weights,
 )
-from spansieve.crf.kernels.cpu.steps import largest, log_sum, max_step, segment_marginals, sum_by_label, sum_step
 
 
 def semi_markov_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
+from spansieve.crf.flat_segments import FlatSegments, offsets_of, segments_by_sentence
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, cpu
-from spansieve.crf.kernels.cuda.launching import launch
+from spansieve.crf.kernels.cuda.launch import launch
+from spansieve.crf.kernels.cuda.log_prob import follow_paths, weighted
 from spansieve.crf.kernels.cuda.nested import nested_best as nested_best
 from spansieve.crf.kernels.cuda.nested import nested_sums as nested_sums
-from spansieve.crf.kernels.cuda.paths import follow_paths, weighted
 from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
-from spansieve.crf.structures import FlatSegments, offsets_of, segments_by_sentence
 from spansieve.segments import Segment
 
 _BLOCK = 128  # parts that a program takes at once

@@ -1,0 +1,183 @@
+"""F1 against the number of labelled sentences: those labelled next are drawn by chance, or are those of which the
+model of the round before was least sure.
+
+The annotator is gold. Each round trains from scratch.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from benchmarks.fitting import Fitted, Splits, fit, percent
+from spansieve.config import Config, preset, with_settings
+from spansieve.data.example import Example
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.tagger import Tagger
+from spansieve.prediction.analysing import analyse_tokens
+from spansieve.prediction.uncertainty import filter_entropies
+
+Order = Literal["random", "uncertainty", "uncertainty per token"]
+ORDERS: tuple[Order, ...] = ("random", "uncertainty", "uncertainty per token")
+SIZES = (100, 200, 400, 800, 1600)
+LEAST_STEPS = 300  # of training, however few the sentences are
+
+
+@dataclass(frozen=True)
+class Round:
+    """A model trained on what was labelled so far."""
+
+    order: Order
+    seed: int
+    sentences: int
+    tokens: int
+    entities: int
+    f1: float
+    seconds: float
+
+
+def run_active_learning(
+    splits: Splits,
+    folder: Path,
+    sizes: Sequence[int] = SIZES,
+    orders: Sequence[Order] = ORDERS,
+    seeds: Sequence[int] = (0, 1),
+    settings: dict[str, Any] | None = None,
+    seen: Callable[[Round], None] = lambda one: None,
+) -> list[Round]:
+    """`splits.train` is the pool. For each seed all orders begin with the same sentences, drawn by chance."""
+    if list(sizes) != sorted(set(sizes)) or not 1 <= sizes[0] <= sizes[-1] <= len(splits.train):
+        raise ValueError(f"sizes must rise, from 1 to the {len(splits.train)} sentences of the pool, got {list(sizes)}")
+    rounds = []
+    for seed in seeds:
+        drawn = list(range(len(splits.train)))
+        random.Random(seed).shuffle(drawn)
+        first = _fit(splits, drawn[: sizes[0]], settings or {}, seed, folder)
+        for order in orders:
+            labelled, fitted = drawn[: sizes[0]], first
+            for size in sizes:
+                if size > sizes[0]:
+                    rest = [i for i in drawn if i not in set(labelled)]
+                    labelled = labelled + ordered(fitted.tagger, splits.train, rest, order)[: size - len(labelled)]
+                    fitted = _fit(splits, labelled, settings or {}, seed, folder)
+                rounds.append(_round(order, seed, [splits.train[i] for i in labelled], fitted))
+                seen(rounds[-1])
+    return rounds
+
+
+def ordered(tagger: Tagger, pool: Sequence[Example], rest: Sequence[int], order: Order) -> list[int]:
+    """The rest of the pool, what is to be labelled next first."""
+    if order == "random":
+        return list(rest)
+    unsure = uncertainties(tagger, [pool[i].tokens for i in rest])
+    share = [max(1, len(pool[i])) if order == "uncertainty per token" else 1 for i in rest]
+    return [i for _, i in sorted(zip([-u / s for u, s in zip(unsure, share)], rest), key=lambda pair: pair[0])]
+
+
+def uncertainties(tagger: Tagger, sentences: Sequence[Sequence[str]]) -> list[float]:
+    """In nats: of models that filter the entropy of the filter's labels, of others that of their readings."""
+    if isinstance(tagger.head, FilteredHead):
+        return filter_entropies(tagger, sentences)
+    return [analysed.entropy for analysed in analyse_tokens(tagger, sentences, top_k=1)]
+
+
+def _fit(splits: Splits, labelled: Sequence[int], settings: dict[str, Any], seed: int, folder: Path) -> Fitted:
+    config = _config(len(labelled), settings | {"training.seed": seed})
+    return fit(config, splits._replace(train=tuple(splits.train[i] for i in labelled)), folder / "round")
+
+
+def _config(size: int, settings: dict[str, Any]) -> Config:
+    few = {"training.batch_size": 16, "training.ema_decay": 0.99, "model.max_width": 8, "training.epochs": 8}
+    config = with_settings(preset("demo"), few | settings)
+    steps = -(-size // config.training.batch_size)
+    return with_settings(config, {"training.epochs": max(config.training.epochs, -(-LEAST_STEPS // steps))})
+
+
+def _round(order: Order, seed: int, labelled: Sequence[Example], fitted: Fitted) -> Round:
+    tokens, entities = sum(map(len, labelled)), sum(len(example.segments) for example in labelled)
+    return Round(order, seed, len(labelled), tokens, entities, fitted.test.f1, fitted.result.seconds)
+
+
+# ---- What is shown ---------------------------------------------------------------------------------------------------
+
+
+def curve_rows(rounds: Sequence[Round]) -> list[dict[str, object]]:
+    """Means over the seeds, with the F1 of each."""
+    rows: list[dict[str, object]] = []
+    for order in dict.fromkeys(one.order for one in rounds):
+        for size in sorted({one.sentences for one in rounds}):
+            those = [one for one in rounds if (one.order, one.sentences) == (order, size)]
+            rows.append(
+                {
+                    "order": order,
+                    "sentences": size,
+                    "tokens": round(statistics.mean(one.tokens for one in those)),
+                    "entities": round(statistics.mean(one.entities for one in those)),
+                    "F1": percent(statistics.mean(one.f1 for one in those)),
+                    "F1 of each seed": ", ".join(percent(one.f1) for one in those),
+                }
+            )
+    return rows
+
+
+def rows_by_tokens(rounds: Sequence[Round]) -> list[dict[str, object]]:
+    """F1 of each order where as many tokens are labelled as the first order reads; none where a curve ends before.
+
+    Between two rounds F1 is taken to rise with the logarithm of the tokens. Means over the seeds.
+    """
+    curves: dict[Order, dict[int, list[Round]]] = {}
+    for one in rounds:
+        curves.setdefault(one.order, {}).setdefault(one.seed, []).append(one)
+    read = next(iter(curves.values()))
+    rows = []
+    for steps in zip(*read.values()):
+        tokens = dict(zip(read, (one.tokens for one in steps)))
+        row: dict[str, object] = {"tokens": round(statistics.mean(tokens.values()))}
+        for order, by_seed in curves.items():
+            found = [_f1_at(tokens[seed], curve) for seed, curve in by_seed.items()]
+            row[order] = "" if None in found else percent(statistics.mean(f1 for f1 in found if f1 is not None))
+        rows.append(row)
+    return rows
+
+
+def _f1_at(tokens: int, curve: Sequence[Round]) -> float | None:
+    if tokens > curve[-1].tokens:
+        return None
+    return float(np.interp(np.log(tokens), np.log([one.tokens for one in curve]), [one.f1 for one in curve]))
+
+
+def plot_curves(rounds: Sequence[Round], path: Path) -> None:
+    """F1 against sentences and against tokens, which is what annotators read."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, StrMethodFormatter
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    ticks = {"sentences": FixedLocator(sorted({one.sentences for one in rounds})), "tokens": LogLocator(subs=(1, 2, 5))}
+    for axis, (amount, locator) in zip(figure.subplots(1, 2, sharey=True), ticks.items()):
+        for number, order in enumerate(dict.fromkeys(one.order for one in rounds)):
+            for seed in sorted({one.seed for one in rounds}):
+                those = [one for one in rounds if (one.order, one.seed) == (order, seed)]
+                axis.plot(
+                    [getattr(one, amount) for one in those],
+                    [100 * one.f1 for one in those],
+                    color=f"C{number}",
+                    marker="o",
+                    markersize=3,
+                    alpha=0.8,
+                    label=order if seed == rounds[0].seed else None,
+                )
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(locator)
+        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.set_xlabel(f"labelled {amount}")
+        axis.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("test F1, one line per seed")
+    figure.axes[0].legend()
+    figure.savefig(path, dpi=120)

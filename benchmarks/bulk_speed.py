@@ -1,0 +1,237 @@
+"""How fast the pipeline is from raw text to entities with probabilities, stage by stage, and which stage bounds it.
+
+Three things run side by side: processes that prepare text, the device, and the process that starts the device's work
+and decides. Each is measured alone, then all together: the whole cannot be faster than the slowest of the three.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spansieve.data.example import Example
+from spansieve.data.tokenizer import sequences_of_text, tokens_of_text
+from spansieve.models.storage import load_model
+from spansieve.models.tagger import Batch
+from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedBatch
+from spansieve.prediction.host_transfer import Decided
+from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Deciding, Pipeline, Precision
+from spansieve.prediction.predictor import load
+from spansieve.prediction.text_predictor import chunks_of
+
+SENTENCES_IN_TEXT = 10
+SAMPLE = 200_000  # words that single stages are measured on
+ROUNDS = 3
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Setting:
+    device: str = "cuda"
+    precision: Precision = "bf16"
+    workers: int = 12
+    batch_tokens: int = BATCH_TOKENS
+    words: int = 4_000_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    rows: list[Row]
+    words_per_second: float  # end to end
+    profile: str  # of the device's kernels, where it has such
+
+
+class _Rates:
+    """Rows of a table, told as they come."""
+
+    def __init__(self, tell: Callable[[Row], None]) -> None:
+        self.rows: list[Row] = []
+        self._tell = tell
+
+    def add(self, stage: str, where: str, words: int, seconds: float) -> float:
+        rate = words / seconds
+        self.rows.append({"stage": stage, "where": where, "words/s": f"{rate:,.0f}", "µs/word": f"{1e6 / rate:.2f}"})
+        self._tell(self.rows[-1])
+        return rate
+
+
+def run_bulk_speed(
+    model: Path, examples: Sequence[Example], setting: Setting, tell: Callable[[Row], None] = lambda row: None
+) -> Measured:
+    """`tell` hears of each row as soon as it is measured."""
+    device, rates = setting.device, _Rates(tell)
+    texts, sample = texts_of(examples, setting.words), texts_of(examples, min(setting.words, SAMPLE))
+    num_words = count_words(texts)
+    tagger = load_model(model, device)
+    with Pipeline(tagger, setting.workers, setting.precision, batch_tokens=setting.batch_tokens) as pipeline:
+        stages = _Stages(pipeline, sample)
+        of_device, of_host = _measure_alone(stages, rates, device)
+        _drain(pipeline.stream(texts[: max(1, len(texts) // 10)]))  # now every process has started
+        seconds = _seconds(lambda: _drain(pipeline.prepared(texts)))
+        preparing = rates.add("all preparing", f"{setting.workers} processes", num_words, seconds)
+        reading = rates.add("all of the device's work", device, stages.num_words, of_device)
+        hosting = rates.add("all of this process's work", "this process", stages.num_words, of_host)
+        bound, by = min((preparing, "preparing"), (reading, "the device"), (hosting, "this process"))
+        rates.add(f"the slowest of these: {by}", "", num_words, num_words / bound)
+        seconds = _best(lambda: _drain(pipeline.stream(texts)))
+        whole = rates.add("end to end", f"{device}, {setting.precision}", num_words, seconds)
+        profile = stages.profile() if device != "cpu" else ""
+    _measure_predictor(model, sample, rates, device)
+    return Measured(rates.rows, whole, profile)
+
+
+def _measure_alone(stages: _Stages, rates: _Rates, device: str) -> tuple[float, float]:
+    """Seconds that the device has to do with the sample, and this process."""
+    words = stages.num_words
+    rates.add("tokens and sentences", "one process", words, _best(stages.tokenize))
+    rates.add("subwords and batches, remembered", "one process", words, _best(stages.read))
+    with torch.inference_mode():
+        starting, encoding = stages.encode()
+        rates.add("encoder", device, words, encoding)
+        starting_scores, scoring = stages.score()
+        rates.add("scores and candidates", device, words, scoring)
+        deciding = _best(stages.decide)
+        rates.add("best path and probabilities", "this process", words, deciding)
+    listing = _best(stages.list_entities)
+    rates.add("entities", "this process", words, listing)
+    rates.add("starting the device's work", "this process", words, starting + starting_scores)
+    return encoding + scoring, starting + starting_scores + deciding + listing
+
+
+def _measure_predictor(model: Path, sample: Sequence[str], rates: _Rates, device: str) -> None:
+    """All of it one after the other, in one process."""
+    predictor = load(model, device)
+    few = sample[: max(1, len(sample) // 4)]
+    seconds = _best(lambda: predictor.predict_texts(few))
+    rates.add("Predictor.predict_texts", f"{device}, fp32", count_words(few), seconds)
+
+
+def texts_of(examples: Sequence[Example], words: int) -> list[str]:
+    """Texts of ten sentences, blank lines between them, over and over until there are as many words."""
+    sentences = [example.tokens for example in examples if example.tokens]
+    if not sentences:
+        raise ValueError("data must hold at least one sentence with tokens, got none")
+    texts: list[str] = []
+    found = 0
+    while found < words:
+        for low in range(0, len(sentences), SENTENCES_IN_TEXT):
+            part = sentences[low : low + SENTENCES_IN_TEXT]
+            texts.append("\n\n".join(map(" ".join, part)))
+            found += sum(map(len, part))
+            if found >= words:
+                break
+    return texts
+
+
+def count_words(texts: Sequence[str]) -> int:
+    """As the corpus has them: punctuation counts."""
+    return sum(len(text.split()) for text in texts)
+
+
+def _drain(stream: Iterable[Any]) -> None:
+    for _ in stream:
+        pass
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def _best(run: Callable[[], Any]) -> float:
+    """Of a few rounds, after one that may compile."""
+    run()
+    return min(_seconds(run) for _ in range(ROUNDS))
+
+
+class _Stages:
+    """Each stage alone, on what the one before it has made of the sample."""
+
+    def __init__(self, pipeline: Pipeline, texts: Sequence[str]) -> None:
+        self.pipeline, self.texts = pipeline, texts
+        self.num_words = count_words(texts)
+        chunks = chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK)
+        self.chunks: list[tuple[list[str], Prepared]] = [(part, pipeline.preparer(part)) for part in chunks]
+        self.batches: list[tuple[PreparedBatch, Batch]] = [
+            (batch, pipeline.on_device(batch)) for _, prepared in self.chunks for batch in prepared.batches
+        ]
+        self.words = [
+            [[t.text for t in s] for text in part for s in sequences_of_text(text)] for part, _ in self.chunks
+        ]
+        self.vectors: list[Tensor] = []
+        self.deciding: list[Deciding] = []
+        self.decided: list[Decided] = []
+
+    def tokenize(self) -> None:
+        for text in self.texts:
+            sequences_of_text(text, tokens_of_text)
+
+    def read(self) -> None:
+        reader = self.pipeline.preparer.reader
+        for words, (_, prepared) in zip(self.words, self.chunks):
+            reader.sizes(words)
+            for batch in prepared.batches:
+                reader.features([words[i] for i in batch.sentence])
+
+    def encode(self) -> tuple[float, float]:
+        """Seconds until all is started, and until all is done."""
+        return self._on_device(lambda: [self.pipeline.token_vectors(batch) for _, batch in self.batches], "vectors")
+
+    def score(self) -> tuple[float, float]:
+        def run() -> list[Any]:
+            decide, scores = self.pipeline.decide, self.pipeline.tagger.head.scores
+            return [decide(scores(x), b.lengths, p.lengths, True) for x, (p, b) in zip(self.vectors, self.batches)]
+
+        return self._on_device(run, "deciding")
+
+    def _on_device(self, run: Callable[[], list[Any]], name: str) -> tuple[float, float]:
+        """The best of a few rounds; what the last one made is kept for the next stage."""
+        times = []
+        for _ in range(ROUNDS + 1):
+            setattr(self, name, [])  # free what was there
+            self._wait()
+            begin = time.perf_counter()
+            made = run()
+            started = time.perf_counter() - begin
+            self._wait()
+            times.append((time.perf_counter() - begin, started))
+            setattr(self, name, made)
+        finished, started = min(times[1:])
+        return started, finished
+
+    def _wait(self) -> None:
+        if self.pipeline.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def decide(self) -> None:
+        self.decided = [deciding() for deciding in self.deciding]
+
+    def list_entities(self) -> None:
+        decided = iter(self.decided)
+        for texts, prepared in self.chunks:
+            chunk = ChunkOfTexts(texts, prepared, self.pipeline.names, True, self.pipeline.nests)
+            for batch in prepared.batches:
+                chunk.add(batch, next(decided))
+            _drain(chunk.entities())
+
+    def profile(self, batches: int = 8) -> str:
+        """Where the device's time goes, and the host's that starts it."""
+        from torch.profiler import ProfilerActivity, profile
+
+        some = self.batches[:batches]
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+            for prepared, batch in some:
+                self.pipeline.launch(batch, prepared.lengths, True)()
+            self._wait()
+        averages = profiled.key_averages()
+        return "\n".join(
+            averages.table(sort_by=f"self_{side}_time_total", row_limit=14, max_name_column_width=60)
+            for side in ("cuda", "cpu")
+        )

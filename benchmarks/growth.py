@@ -1,0 +1,111 @@
+"""How time and memory grow with the length of a sentence when nothing is filtered: every span of width <= K is kept.
+
+The paper's bound there is cubic. Each length runs in a process of its own, so that its peak memory is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.own_process import peak_memory
+from spansieve.crf import FilteredSemiMarkov
+
+LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+MAX_WIDTH = 12
+NUM_LABELS = 5
+NUM_SENTENCES = 32
+ROUNDS = 7
+
+
+def run_growth(lengths: Sequence[int] = LENGTHS) -> list[dict]:
+    """A row for each length: seconds for the best path and for log Z with its gradient, and megabytes on top."""
+    rows = []
+    for length in lengths:
+        command = [sys.executable, "-m", "benchmarks.growth", str(length)]
+        found = subprocess.run(command, check=True, capture_output=True, text=True)
+        rows.append(json.loads(found.stdout))
+    return rows
+
+
+def slopes(rows: Sequence[dict]) -> dict[str, float]:
+    """The exponent of growth, by least squares on logarithms: 1 is linear."""
+    lengths = [math.log(row["L"]) for row in rows]
+    return {
+        name: round(statistics.linear_regression(lengths, [math.log(row[name]) for row in rows]).slope, 3)
+        for name in rows[0]
+        if name != "L"
+    }
+
+
+def one_length(length: int) -> dict:
+    torch.set_num_threads(1)
+    work = _everything_kept(16)
+    _best_path(*work), _log_partition(*work)  # compiles, or loads what was compiled
+    work = _everything_kept(length)
+    before = peak_memory(reset=True)
+    best, sums = [], []
+    for _ in range(ROUNDS):
+        best.append(_seconds(lambda: _best_path(*work)))
+        sums.append(_seconds(lambda: _log_partition(*work)))
+    megabytes = (peak_memory() - before) / 1e6
+    return {
+        "L": length,
+        "mode, s": min(best),
+        "log Z and gradient, s": min(sums),
+        "peak memory, MB": round(megabytes, 2),
+    }
+
+
+def _everything_kept(length: int) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    local_scores, global_scores = torch.randn(2, NUM_SENTENCES, length, MAX_WIDTH, NUM_LABELS, generator=generator)
+    local_scores[..., 0] = -100.0
+    transition = torch.randn(NUM_LABELS, NUM_LABELS, generator=generator)
+    return local_scores, global_scores.requires_grad_(), transition, torch.full((NUM_SENTENCES,), length)
+
+
+def _best_path(local_scores, global_scores, transition, lengths):
+    return FilteredSemiMarkov.from_scores(local_scores, global_scores.detach(), transition, lengths).mode
+
+
+def _log_partition(local_scores, global_scores, transition, lengths):
+    distribution = FilteredSemiMarkov.from_scores(local_scores, global_scores, transition, lengths)
+    return torch.autograd.grad(distribution.log_partition.sum(), global_scores)
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def plot_growth(rows: Sequence[dict], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    axis = figure.subplots()
+    lengths = [row["L"] for row in rows]
+    exponents = slopes(rows)
+    for name, colour in (("mode, s", "#c2410c"), ("log Z and gradient, s", "#1d4ed8")):
+        label = f"{name.removesuffix(', s')}: slope {exponents[name]:.2f}"
+        axis.plot(lengths, [row[name] for row in rows], "o-", color=colour, label=label)
+    first = rows[0]["mode, s"]
+    axis.plot(lengths, [first * (n / lengths[0]) ** 3 for n in lengths], ":", color="#94a3b8", label="cubic")
+    axis.set(xscale="log", yscale="log", xlabel="tokens", ylabel="seconds", title="Every span kept, K = 12")
+    axis.set_ylim(top=10 * max(row["log Z and gradient, s"] for row in rows))
+    axis.legend(frameon=False)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(one_length(int(sys.argv[1]))))

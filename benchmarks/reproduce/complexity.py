@@ -1,0 +1,174 @@
+"""The complexity figure: how a trained model's graphs, and the time for decoding, grow with the sentence."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import chain, cycle, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.growth import slopes
+from benchmarks.measuring import Contender, one_thread, timed_side_by_side
+from benchmarks.reproduce.decoding import Scored
+from benchmarks.reproduce.pages import COLOURS, OURS_COLOUR, QUIET_COLOUR, Row, Table, tidy, write_page
+from benchmarks.reproduce.plan import NAMES, Plan
+from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.data.example import Example
+from spansieve.models.predicting import predict_segments
+from spansieve.models.tagger import Tagger
+
+HEADS = ("crf", "semicrf", "fsemicrf")
+LENGTHS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+LONG = 1_000  # from here on what is done once for each call no longer hides the growth
+SIZES_ABOUT = (
+    "Every test sentence's graph after the trained filter: nodes are candidates, edges are who may follow whom, start "
+    "and end left out, as in the paper's figure. The line is fitted by least squares over all sentences."
+)
+TIMES_ABOUT = (
+    "Test sentences one after the other as one sentence of that many tokens, decoded from its scores by our compiled "
+    "decoders, in milliseconds, in turns, on the CPU by one thread. Slopes are of logarithms, over {lengths} tokens: "
+    "1 is linear."
+)
+
+
+class GraphSize(NamedTuple):
+    """Of one sentence."""
+
+    length: int
+    nodes: int
+    edges: int
+
+    @property
+    def size(self) -> int:
+        return self.nodes + self.edges
+
+
+@dataclass(frozen=True)
+class Line:
+    """size = slope · length + intercept."""
+
+    slope: float
+    intercept: float
+    share_below: float  # of the sentences, how many have graphs smaller than they are long
+
+    @classmethod
+    def through(cls, sizes: Sequence[GraphSize]) -> Line:
+        lengths = [one.length for one in sizes]
+        below = sum(one.size < one.length for one in sizes) / len(sizes)
+        if len(set(lengths)) < 2:  # no line goes through one length
+            return cls(float("nan"), float("nan"), below)
+        fit = statistics.linear_regression(lengths, [one.size for one in sizes])
+        return cls(fit.slope, fit.intercept, below)
+
+
+def graph_sizes(tagger: Tagger, examples: Sequence[Example]) -> list[GraphSize]:
+    """Of each sentence that has a token."""
+    found: list[GraphSize] = []
+
+    def look(indices: Sequence[int], distribution: Distribution) -> None:
+        assert isinstance(distribution, FilteredSemiMarkov)
+        candidates = distribution.candidates
+        counts = zip(indices, candidates.num_nodes.tolist(), candidates.num_edges.tolist())
+        found.extend(GraphSize(len(examples[i]), nodes, edges) for i, nodes, edges in counts if len(examples[i]))
+
+    predict_segments(tagger, [example.tokens for example in examples], look=look)
+    return sorted(found)
+
+
+def decoding_times(
+    taggers: Mapping[str, Tagger], examples: Sequence[Example], lengths: Sequence[int], seconds: float, device: str
+) -> list[dict[str, float]]:
+    """A row for each length, with milliseconds by head."""
+    rows = []
+    with one_thread() if device == "cpu" else nullcontext():
+        for length in lengths:
+            tokens = list(islice(cycle(chain.from_iterable(example.tokens for example in examples)), length))
+            contenders = [
+                Contender("decoding", head, Scored.of(tagger, [tokens]).decode) for head, tagger in taggers.items()
+            ]
+            timings = timed_side_by_side(contenders, seconds, device)
+            rows.append({"L": length} | {timing.contender.name: 1000 * timing.seconds for timing in timings})
+    return rows
+
+
+def fitted_slopes(times: Sequence[dict[str, float]]) -> tuple[dict[str, float], list[float]]:
+    """By head, and the lengths that they are fitted over: the long ones, where there are at least two."""
+    long = [row for row in times if row["L"] >= LONG]
+    chosen = long if len(long) > 1 else list(times)
+    return (slopes(chosen) if len(chosen) > 1 else {}), [row["L"] for row in chosen]
+
+
+# ---- The page --------------------------------------------------------------------------------------------------------
+
+
+def write_complexity(
+    plan: Plan, sizes: Sequence[GraphSize], times: Sequence[dict[str, float]], out: Path, command: str
+) -> Path:
+    """`plan.device` is where it was measured."""
+    line, (growth, fitted) = Line.through(sizes), fitted_slopes(times)
+    about = (
+        f"{SIZES_ABOUT} |V| + |E| = {line.slope:.3f}·L {line.intercept:+.2f}; "
+        f"{100 * line.share_below:.1f} % of the graphs are smaller than their sentence is long."
+    )
+    over = f"{fitted[0]:,} to {fitted[-1]:,}"
+    time_rows: list[Row] = [{"L": row["L"]} | {NAMES[h]: f"{row[h]:.4g}" for h in row if h != "L"} for row in times]
+    if growth:
+        time_rows.append({"L": "slope"} | {NAMES[head]: f"{slope:.2f}" for head, slope in growth.items()})
+    tables = [
+        Table("Decoding time against length", time_rows, TIMES_ABOUT.format(lengths=over)),
+        Table("Graph size against length", _size_rows(sizes), about),
+    ]
+    points = [{"L": one.length, "nodes": one.nodes, "edges": one.edges} for one in sizes]
+    figure = draw(sizes, line, times, growth)
+    return write_page(plan, "complexity", "Complexity", tables, figure, out, command, {"graphs": points})
+
+
+def _size_rows(sizes: Sequence[GraphSize]) -> list[Row]:
+    """By tens of tokens: the mean and the largest."""
+    buckets: dict[int, list[GraphSize]] = {}
+    for one in sizes:
+        buckets.setdefault((one.length - 1) // 10, []).append(one)
+    return [
+        {
+            "tokens": f"{10 * bucket + 1}-{10 * bucket + 10}",
+            "sentences": len(some),
+            "|V|": f"{statistics.mean(one.nodes for one in some):.2f}",
+            "|E|": f"{statistics.mean(one.edges for one in some):.2f}",
+            "|V| + |E|": f"{statistics.mean(one.size for one in some):.2f}",
+            "largest": max(one.size for one in some),
+        }
+        for bucket, some in sorted(buckets.items())
+    ]
+
+
+def draw(
+    sizes: Sequence[GraphSize], line: Line, times: Sequence[dict[str, float]], growth: Mapping[str, float]
+) -> Figure:
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _draw_sizes(left, sizes, line)
+    lengths = [row["L"] for row in times]
+    for head in (name for name in times[0] if name != "L"):
+        slope = f": slope {growth[head]:.2f}" if head in growth else ""
+        right.plot(lengths, [row[head] for row in times], "o-", color=COLOURS[head], label=f"{NAMES[head]}{slope}")
+    right.set(xscale="log", yscale="log", xlabel="tokens, L", ylabel="decoding, ms", title="Decoding time")
+    right.legend(frameon=False)
+    tidy(right)
+    return figure
+
+
+def _draw_sizes(axes: Axes, sizes: Sequence[GraphSize], line: Line) -> None:
+    axes.scatter([one.length for one in sizes], [one.size for one in sizes], s=8, alpha=0.3, color=OURS_COLOUR)
+    ends = [min(one.length for one in sizes), max(one.length for one in sizes)]
+    fitted = [line.slope * length + line.intercept for length in ends]
+    axes.plot(ends, fitted, color="black", label=f"fit: {line.slope:.2f}·L {line.intercept:+.1f}")
+    axes.plot(ends, ends, ":", color=QUIET_COLOUR, label="|V| + |E| = L")
+    axes.set(xlabel="tokens, L", ylabel="|V| + |E|", title="Graph size after the filter")
+    axes.legend(frameon=False)
+    tidy(axes)

@@ -1,0 +1,189 @@
+"""Table 2: milliseconds per sentence for scoring and for decoding, with our decoders and with the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from benchmarks.measuring import Contender, one_thread, timed_side_by_side
+from benchmarks.reproduce.baselines import baseline
+from benchmarks.reproduce.decoding import Scored, batches_of, over
+from benchmarks.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Table, tidy, write_page
+from benchmarks.reproduce.paper import TABLE2
+from benchmarks.reproduce.plan import NAMES, Plan
+from spansieve.data.example import Example
+from spansieve.models.tagger import Tagger
+
+HEADS = ("crf", "semicrf", "fsemicrf")
+SLOW = "semicrf"  # what the paper measures its speed-ups against
+SCORING, DECODING, BASELINE = "scoring", "decoding", "baseline"
+OURS_ABOUT = (
+    "Every decoder compiled: Numba on the CPU, Triton on a GPU. Scoring is the encoder and the scores of all spans (of "
+    "all tokens for the CRF); decoding is all that follows, to segments as Python values: checks, the filter where "
+    "there is one, the best path. Cutting text into subwords is in neither. Speed-ups are over Semi-CRF, as in the "
+    "paper."
+)
+THEIRS_ABOUT = (
+    "The decoders that the paper used for its baselines, on the same scores of the same models, and for FSemiCRF the "
+    "filter in tensor operations and the longest path in plain Python over edges listed one by one. pytorch-crf and "
+    "torch-struct start from tensors and potentials that are already made, and torch-struct ends with marks on its "
+    "edges: their times leave out work that ours contain. `ours is faster by` is what the implementation gives; a "
+    "speed-up over Semi-CRF among decoders of one kind is what the idea gives."
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds per sentence of one head at one batch size."""
+
+    head: str
+    batch: int
+    scoring: float
+    decoding: float
+    baseline: str | None = None  # whose decoder the paper used
+    baseline_decoding: float | None = None
+
+    @property
+    def overall(self) -> float:
+        return self.scoring + self.decoding
+
+
+def costs(
+    taggers: Mapping[str, Tagger],
+    examples: Sequence[Example],
+    batch_sizes: Sequence[int],
+    seconds: float,
+    device: str,
+    with_baselines: bool = True,
+) -> list[Cost]:
+    """All heads and decoders take turns; on the CPU they have one thread."""
+    found: list[Cost] = []
+    with one_thread() if device == "cpu" else nullcontext():
+        for size in batch_sizes:
+            batches = {head: batches_of(tagger, examples, size) for head, tagger in taggers.items()}
+            contenders = [one for head, some in batches.items() for one in _contenders(head, some, with_baselines)]
+            timings = timed_side_by_side(contenders, seconds, device)
+            each = {(t.contender.name, t.contender.task): (1000 * t.seconds / len(examples), t) for t in timings}
+            for head in taggers:
+                theirs = each.get((head, BASELINE))
+                found.append(
+                    Cost(
+                        head,
+                        size,
+                        each[head, SCORING][0],
+                        each[head, DECODING][0],
+                        None if theirs is None else theirs[1].contender.note,
+                        None if theirs is None else theirs[0],
+                    )
+                )
+    return found
+
+
+def _contenders(head: str, batches: Sequence[Scored], with_baselines: bool) -> list[Contender]:
+    made = [
+        Contender(SCORING, head, over([scored.score for scored in batches])),
+        Contender(DECODING, head, over([scored.decode for scored in batches])),
+    ]
+    found = [baseline(scored) for scored in batches] if with_baselines else []
+    known = [one for one in found if one is not None]
+    if known:
+        made.append(Contender(BASELINE, head, over([run for _, run in known]), known[0][0]))
+    return made
+
+
+# ---- The page --------------------------------------------------------------------------------------------------------
+
+
+def write_table2(
+    plan: Plan, found: Sequence[Cost], num_sentences: int, paper: str | None, out: Path, command: str
+) -> Path:
+    """`plan.device` is where it was measured."""
+    threads = " One thread." if plan.device == "cpu" else ""
+    about = f"The first {num_sentences:,} test sentences, medians; all contenders took turns.{threads} {OURS_ABOUT}"
+    if paper is not None:
+        about += " The paper's figures are those of its decoders, with an encoder of base size, on a V100."
+    tables = [Table("With our decoders", [_our_row(cost, found, paper) for cost in found], about)]
+    if theirs := [cost for cost in found if cost.baseline is not None]:
+        tables.append(Table("With the paper's decoders", [_their_row(cost, found) for cost in theirs], THEIRS_ABOUT))
+    return write_page(plan, "table2", "Table 2", tables, draw(found), out, command)
+
+
+def _our_row(cost: Cost, found: Sequence[Cost], paper: str | None) -> Row:
+    slow = _of(SLOW, cost.batch, found)
+    cells: dict[str, object] = {
+        "batch": cost.batch,
+        "model": NAMES[cost.head],
+        "scoring, ms": _number(cost.scoring),
+        "decoding, ms": _number(cost.decoding),
+        "overall, ms": _number(cost.overall),
+        "decoding speed-up": _times(None if slow is None else slow.decoding, cost.decoding),
+        "overall speed-up": _times(None if slow is None else slow.overall, cost.overall),
+    }
+    if paper is not None:
+        scoring, decoding = TABLE2[paper][cost.head]
+        theirs = TABLE2[paper][SLOW][1]
+        cells |= {"scoring, paper": scoring, "decoding, paper": decoding, "speed-up, paper": _times(theirs, decoding)}
+    return cells
+
+
+def _their_row(cost: Cost, found: Sequence[Cost]) -> Row:
+    slow = _of(SLOW, cost.batch, found)
+    assert cost.baseline_decoding is not None
+    return {
+        "batch": cost.batch,
+        "model": NAMES[cost.head],
+        "decoder": cost.baseline,
+        "decoding, ms": _number(cost.baseline_decoding),
+        "speed-up over Semi-CRF": _times(None if slow is None else slow.baseline_decoding, cost.baseline_decoding),
+        "ours, ms": _number(cost.decoding),
+        "speed-up over Semi-CRF, ours": _times(None if slow is None else slow.decoding, cost.decoding),
+        "ours is faster by": _times(cost.baseline_decoding, cost.decoding),
+    }
+
+
+def _of(head: str, batch: int, found: Sequence[Cost]) -> Cost | None:
+    return next((cost for cost in found if (cost.head, cost.batch) == (head, batch)), None)
+
+
+def _number(milliseconds: float) -> str:
+    """
+    >>> _number(0.012345), _number(123.45)
+    ('0.0123', '123')
+    """
+    return f"{milliseconds:.3g}"
+
+
+def _times(slow: float | None, fast: float) -> str:
+    """
+    >>> _times(3.7, 0.2), _times(None, 1.0)
+    ('18.5x', '')
+    """
+    return "" if slow is None else f"{slow / fast:.3g}x"
+
+
+def draw(found: Sequence[Cost]) -> Figure:
+    """Decoding per model, ours beside the paper's decoder, a panel for each batch size."""
+    sizes = list(dict.fromkeys(cost.batch for cost in found))
+    figure = Figure(figsize=(1.2 + 4.2 * len(sizes), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(sizes), squeeze=False, sharey=True)[0]
+    for axes, size in zip(panels, sizes):
+        some = [cost for cost in found if cost.batch == size]
+        for place, cost in enumerate(some):
+            bars = [(place - 0.2, cost.decoding, COLOURS[cost.head])]
+            if cost.baseline_decoding is not None:
+                bars.append((place + 0.2, cost.baseline_decoding, QUIET_COLOUR))
+            for x, value, colour in bars:
+                axes.bar(x, value, width=0.36, color=colour)
+                axes.annotate(_number(value), (x, value), (0, 3), textcoords="offset points", ha="center", fontsize=8)
+        labels = [NAMES[cost.head] + (f"\nours, {cost.baseline}" if cost.baseline else "") for cost in some]
+        axes.set_xticks(range(len(some)), labels, fontsize=8)
+        axes.set(yscale="log", title=f"batches of {size}" if size > 1 else "one sentence at a time")
+        axes.margins(y=0.15)
+        tidy(axes)
+        axes.grid(visible=False, axis="x")
+    panels[0].set_ylabel("decoding, ms per sentence")
+    return figure

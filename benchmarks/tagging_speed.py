@@ -1,0 +1,77 @@
+"""How fast a trained model tags, beside spaCy: words per second on one CPU thread, in turns in one process.
+
+Both get the same sentences as tokens, and both as running text, so that each is also measured with its own tokenizer.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import one_thread
+from spansieve.data.example import Example
+from spansieve.prediction.predictor import Predictor, load
+
+
+def run_tagging_speed(
+    model: Path, examples: Sequence[Example], spacy_model: Path | None, rounds: int = 5
+) -> list[dict[str, object]]:
+    """One row per tagger and kind of input, with the ratio to spaCy where there is one."""
+    with one_thread():
+        contenders = _ours(load(model), examples)
+        if spacy_model is not None:
+            contenders |= _spacy(spacy_model, examples)
+        for run in contenders.values():
+            run()
+        num_words = sum(map(len, examples))
+        rates: dict[tuple[str, str], list[float]] = {key: [] for key in contenders}
+        for _ in range(rounds):
+            for key, run in contenders.items():
+                begin = time.perf_counter()
+                run()
+                rates[key].append(num_words / (time.perf_counter() - begin))
+    return [_row(key, rates) for key in contenders]
+
+
+def _row(key: tuple[str, str], rates: dict[tuple[str, str], list[float]]) -> dict[str, object]:
+    tagger, given = key
+    rival = rates.get(("spaCy", given))
+    ratio = "" if rival is None else f"{statistics.median(a / b for a, b in zip(rates[key], rival)):.2f}"
+    return {
+        "tagger": tagger,
+        "input": given,
+        "words/s": f"{statistics.median(rates[key]):,.0f}",
+        "ratio to spaCy": ratio,
+    }
+
+
+def _ours(predictor: Predictor, examples: Sequence[Example]) -> dict[tuple[str, str], Callable[[], Any]]:
+    tokens = [example.tokens for example in examples]
+    texts = [" ".join(sentence) for sentence in tokens]
+    return {
+        ("spansieve", "tokens"): lambda: predictor.predict_tokens(tokens),
+        ("spansieve", "text"): lambda: predictor.predict_texts(texts, probabilities=False),
+        ("spansieve, with probabilities", "tokens"): lambda: predictor.predict_tokens(tokens, probabilities=True),
+    }
+
+
+def _spacy(folder: Path, examples: Sequence[Example]) -> dict[tuple[str, str], Callable[[], Any]]:
+    import spacy
+    from spacy.tokens import Doc
+
+    nlp = spacy.load(folder)
+    tokens = [list(example.tokens) for example in examples]
+    texts = [" ".join(sentence) for sentence in tokens]
+
+    def of_tokens() -> None:
+        for doc in nlp.pipe((Doc(nlp.vocab, words=sentence) for sentence in tokens), batch_size=256):
+            _ = [(e.start, e.end, e.label_) for e in doc.ents]
+
+    def of_texts() -> None:
+        for doc in nlp.pipe(texts, batch_size=256):
+            _ = [(e.start_char, e.end_char, e.label_) for e in doc.ents]
+
+    return {("spaCy", "tokens"): of_tokens, ("spaCy", "text"): of_texts}

@@ -1,0 +1,109 @@
+"""A run on the terminal: a bar with loss, dev F1, tokens per second and time left, and a line per epoch.
+
+In the lines, |V| and |E| are the size of a filtered model's graph per sentence, and `kept` is the share of gold that
+its filter keeps.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn
+
+from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
+
+
+class TerminalObserver:
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._has_header = False
+        self._progress = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("loss {task.fields[loss]}"),
+            TextColumn("dev F1 {task.fields[f1]}"),
+            TextColumn("{task.fields[speed]} tokens/s"),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+        )
+
+    def __enter__(self) -> TerminalObserver:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._progress.stop()
+
+    def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
+        labels = escape(", ".join(counts.labels))
+        limit = "" if counts.max_width is None else f", max_width {counts.max_width}"
+        self.console.print(
+            f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}){limit}", highlight=False
+        )
+        if counts.unknown_tokens:
+            self.console.print(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
+        if counts.lost_to_overlaps:
+            self.console.print(f"[yellow]{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them[/]")
+        if counts.lost_to_width:
+            self.console.print(f"[yellow]{_lost_to_width(counts)}[/]", highlight=False, soft_wrap=True)
+        if counts.unknown_in_dev:
+            names = escape(", ".join(counts.unknown_in_dev))
+            self.console.print(f"[yellow]labels that only the dev data has, and that count as missed: {names}[/]")
+        if step:
+            self.console.print(f"going on from step {step:,} of {num_steps:,}")
+        self.console.print("[dim]the first step compiles its kernels for this machine, once[/]")
+        self._task = self._progress.add_task(
+            "", total=num_steps, completed=step, epoch="-", loss="-", f1="-", speed="-", left=""
+        )
+
+    def on_step(self, report: StepReport) -> None:
+        self._progress.update(
+            self._task,
+            completed=report.step,
+            epoch=report.epoch,
+            loss=f"{report.loss:.3f}",
+            speed=f"{report.tokens_per_second:,.0f}",
+            left=f"{duration(report.seconds_left)} left",
+        )
+
+    def on_epoch(self, report: EpochReport) -> None:
+        self._progress.update(
+            self._task,
+            completed=report.step,
+            epoch=report.epoch,
+            loss=f"{report.loss:.3f}",
+            f1=f"{100 * report.dev['f1']:.2f}",
+            left="",
+        )
+        if not self._has_header:
+            head = f"[dim]epoch{'loss':>10}{'precision':>11}{'recall':>8}{'F1':>8}"
+            head += f"{'|V|':>8}{'|E|':>8}{'kept':>8}" if report.graph else ""
+            self.console.print(head + "[/]", highlight=False)
+            self._has_header = True
+        precision, recall, f1 = (100 * report.dev[name] for name in ("precision", "recall", "f1"))
+        line = f"{report.epoch:>5}{report.loss:>10.3f}{precision:>11.2f}{recall:>8.2f}[bold]{f1:>8.2f}[/]"
+        if report.graph:
+            nodes, edges, kept = (report.graph[name] for name in ("nodes", "edges", "filter_recall"))
+            line += f"{nodes:>8.1f}{edges:>8.1f}{100 * kept:>8.2f}"
+        self.console.print(line + ("  [green]best[/]" if report.is_best else ""), highlight=False)
+
+
+def _lost_to_width(counts: DataCounts) -> str:
+    """
+    >>> _lost_to_width(DataCounts(9_000, 23_499, ("LOC",), max_width=10, widest=51, lost_to_width=12))
+    '12 of 23,499 entities are wider than max_width 10 and left out of training; --set model.max_width=51 keeps them'
+    """
+    verb, them = ("is", "it") if counts.lost_to_width == 1 else ("are", "them")
+    lost = f"{counts.lost_to_width:,} of {counts.entities:,} entities {verb} wider than max_width {counts.max_width}"
+    return f"{lost} and left out of training; --set model.max_width={counts.widest} keeps {them}"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(75.2), duration(3700)
+    ('1:15', '1:01:40')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,214 @@
+"""What is known of a sentence beside its scores, and what it leaves of a model's parts: in NumPy, without torch.
+
+Axes: B sentences, L tokens, K widths, Y labels, N candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from spansieve.crf.flat_segments import (
+    FlatSegments,
+    check_segments,
+    covered_tokens,
+    dense_index,
+    flat_segments,
+    in_order,
+    keys_of,
+    named,
+    named_at,
+)
+from spansieve.segments import Segment
+
+Pair = tuple[int, int]  # of labels: what comes first, or contains; and what follows, or is contained
+
+
+class Span(NamedTuple):
+    """Tokens `start … end - 1`, whatever their label."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one sentence. Plain tuples will do: of two numbers for a span, of three for a segment.
+
+    >>> Known(required=[(0, 2, 1)], forbidden=[(3, 4), (5, 7, 2)]).forbidden
+    (Span(start=3, end=4), Segment(start=5, end=7, label=2))
+    """
+
+    required: Sequence[Segment] = ()  # are in the segmentation
+    forbidden: Sequence[Segment | Span] = ()  # are not: with this label, or with whatever label
+    complete: Sequence[Span] = ()  # what shares a token with these and is not required is no entity
+
+    def __post_init__(self) -> None:
+        required = tuple(dict.fromkeys(Segment(*segment) for segment in self.required))
+        forbidden = tuple(Segment(*one) if len(one) == 3 else Span(*one) for one in self.forbidden)
+        object.__setattr__(self, "required", required)
+        object.__setattr__(self, "forbidden", forbidden)
+        object.__setattr__(self, "complete", tuple(Span(*span) for span in self.complete))
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.forbidden or self.complete)
+
+    def joined(self, other: Known) -> Known:
+        """Both."""
+        return Known(
+            (*self.required, *other.required), (*self.forbidden, *other.forbidden), (*self.complete, *other.complete)
+        )
+
+
+class FlatKnown(NamedTuple):
+    """The same for a batch, checked: each segment with a label of its own."""
+
+    required: FlatSegments  # from left to right
+    forbidden: FlatSegments  # none of them wider than the model's segments
+    complete: FlatSegments
+
+    @classmethod
+    def of(
+        cls, known: Sequence[Known], lengths: np.ndarray, num_labels: int, max_width: int | None, nested: bool = False
+    ) -> FlatKnown:
+        """Checks against the sentences and, unless `nested`, that no two required segments overlap."""
+        if len(known) != len(lengths):
+            raise ValueError(f"known must be one per sentence, {len(lengths)}, got {len(known)}")
+        widest = int(lengths.max(initial=1)) if max_width is None else max_width
+        required = in_order(flat_segments([one.required for one in known]))
+        check_segments(required, lengths, widest, num_labels)
+        _check_together(required, nested)
+        labels = range(1, num_labels)
+        forbidden = flat_segments([[s for f in one.forbidden for s in _labelled(f, labels)] for one in known])
+        complete = flat_segments([[(*span, 1) for span in one.complete] for one in known])
+        for segments in (forbidden, complete):
+            check_segments(segments, lengths, int(lengths.max(initial=1)), num_labels)
+        _check_allowed(required, forbidden)
+        return cls(required, _no_wider(forbidden, widest), complete)
+
+
+def _labelled(one: Segment | Span, labels: range) -> list[Segment]:
+    return [one] if isinstance(one, Segment) else [Segment(*one, label) for label in labels]
+
+
+def _no_wider(segments: FlatSegments, widest: int) -> FlatSegments:
+    is_kept = segments.end - segments.start <= widest
+    kept_before = np.concatenate(([0], np.cumsum(is_kept)))
+    return FlatSegments(kept_before[segments.offsets], *(column[is_kept] for column in segments[1:]))
+
+
+def _check_together(required: FlatSegments, nested: bool) -> None:
+    """No two overlap or, if nested, cross or have one span."""
+    for b, (low, high) in enumerate(pairwise(required.offsets.tolist())):
+        # Those that are in order and pairwise disjoint are all disjoint.
+        for first, second in combinations(range(low, high), 2) if nested else pairwise(range(low, high)):
+            one, other = (Segment(*(int(column[k]) for column in required[1:])) for k in (first, second))
+            is_within = (one.contains(other) or other.contains(one)) and one.width != other.width
+            if one.overlaps(other) and not (nested and is_within):
+                wrong = "cross or have one span" if nested else "overlap"
+                raise ValueError(
+                    f"required segments must not {wrong}, got {named(one)} and {named(other)} of sentence {b}"
+                )
+
+
+def _check_allowed(required: FlatSegments, forbidden: FlatSegments) -> None:
+    both = are_among(required, forbidden)
+    if both.any():
+        k = int(both.argmax())
+        raise ValueError(f"{named_at(required, k)} of sentence {required.sentence[k]} is required, and forbidden too")
+
+
+def are_among(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
+    """Which of the segments are also there."""
+    keys, others_keys = keys_of(segments, others)
+    return np.isin(keys, others_keys)
+
+
+# ---- What is left --------------------------------------------------------------------------------------------------
+
+
+def impossible_segments(known: FlatKnown, shape: Sequence[int]) -> np.ndarray:
+    """Of a model that covers every token: which of its segments (B, L, K, Y) cannot be, null ones included."""
+    _, num_tokens, max_width, _ = shape
+    start = np.arange(num_tokens)[:, None]
+    end = np.minimum(start + np.arange(1, max_width + 1), num_tokens)  # (L, K)
+
+    def touches(segments: FlatSegments) -> np.ndarray:
+        covered = covered_tokens(segments, num_tokens)
+        return (covered[:, end] > covered[:, start])[..., None]  # (B, L, K, 1)
+
+    is_impossible = np.broadcast_to(touches(known.required), shape).copy()
+    is_impossible[..., 1:] |= touches(known.complete)
+    is_impossible.reshape(-1)[dense_index(known.required, shape)] = False
+    is_impossible.reshape(-1)[dense_index(known.forbidden, shape)] = True
+    return is_impossible
+
+
+class Left(NamedTuple):
+    """The candidates that are left, with the required ones among them."""
+
+    nodes: FlatSegments  # sorted by (sentence, end, start, label)
+    is_required: np.ndarray  # (N,)
+    is_forbidden: np.ndarray  # (N,): those that were left in all the same
+
+
+def candidates_left(
+    nodes: FlatSegments, known: FlatKnown, num_tokens: int, nested: bool = False, remove: bool = True
+) -> Left:
+    """Required segments become candidates. What cannot stand beside one of them goes, and with `remove` what is
+    forbidden goes too."""
+    is_new = ~are_among(known.required, nodes)
+    columns = [np.concatenate((a, b[is_new])) for a, b in zip(_columns(nodes), _columns(known.required))]
+    order = np.lexsort((columns[3], columns[1], columns[2], columns[0]))
+    sentence, *place = (column[order] for column in columns)
+    every = FlatSegments(np.searchsorted(sentence, np.arange(len(nodes.offsets))), *place)
+    is_required = are_among(every, known.required)
+    is_clashing = ~is_required & (_crosses if nested else _touches)(every, known.required, num_tokens)
+    is_forbidden = are_among(every, known.forbidden)
+    is_forbidden |= ~is_required & _touches(every, known.complete, num_tokens)
+    is_left = ~(is_clashing | is_forbidden) if remove else ~is_clashing
+    counts = np.concatenate(([0], np.cumsum(is_left)))
+    left = FlatSegments(counts[every.offsets], *(column[is_left] for column in every[1:]))
+    return Left(left, is_required[is_left], is_forbidden[is_left])
+
+
+def _columns(segments: FlatSegments) -> tuple[np.ndarray, ...]:
+    return (segments.sentence, *segments[1:])
+
+
+def _touches(nodes: FlatSegments, segments: FlatSegments, num_tokens: int) -> np.ndarray:
+    """Which nodes share a token with a segment."""
+    covered = covered_tokens(segments, num_tokens)
+    return covered[nodes.sentence, nodes.end] > covered[nodes.sentence, nodes.start]
+
+
+def _crosses(nodes: FlatSegments, required: FlatSegments, num_tokens: int) -> np.ndarray:
+    """Which nodes share a token with a required segment, neither strictly within the other."""
+    is_crossing = np.zeros(len(nodes.start), bool)
+    for b, start, end in zip(required.sentence, required.start, required.end):
+        those = slice(nodes.offsets[b], nodes.offsets[b + 1])
+        first, last = nodes.start[those], nodes.end[those]
+        shares = (first < end) & (start < last)
+        is_around, is_within = (first <= start) & (end <= last), (start <= first) & (last <= end)
+        is_crossing[those] |= shares & (is_around == is_within)
+    return is_crossing
+
+
+def in_banned_pair(nodes: FlatSegments, banned: Collection[Pair]) -> np.ndarray:
+    """Which candidates may meet one before or after them with which they would be a banned pair."""
+    sentence, start, end, label = _columns(nodes)
+    is_in = np.zeros(len(start), bool)
+    for first, second in banned:
+        for b in np.unique(sentence[label == first]):
+            here = slice(nodes.offsets[b], nodes.offsets[b + 1])
+            before, after = (label[here] == first), (label[here] == second)
+            if not after.any():
+                continue
+            earliest, latest = end[here][before].min(), start[here][after].max()
+            is_in[here] |= before & (end[here] <= latest)
+            is_in[here] |= after & (start[here] >= earliest)
+    return is_in

@@ -1,0 +1,170 @@
+"""Annotations of characters ↔ examples of tokens.
+
+A token that an entity begins or ends in is cut there, so that no annotation is lost or moved. Blanks at an entity's
+borders belong to no token; an entity of nothing but blanks is left out and noted. Sentences never end inside an entity.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from spansieve.data.example import DataError, Example
+from spansieve.data.reader_warnings import Notes
+from spansieve.data.tokenizer import Token, sentence_spans, split_at, tokens_of_text
+from spansieve.segments import NamedSegment
+
+
+class Annotation(NamedTuple):
+    """`text[start:end]` is a `label`."""
+
+    start: int
+    end: int
+    label: str
+
+
+class Document(NamedTuple):
+    """A text and its annotations: what the formats with character offsets hold."""
+
+    name: str | None
+    text: str
+    annotations: list[Annotation]
+
+
+def examples_of_text(
+    text: str,
+    annotations: Iterable[tuple[int, int, str]],
+    *,
+    document: str | None = None,
+    tokens: Sequence[Token] | None = None,
+    breaks: Iterable[int] = (),
+    only_breaks: bool = False,
+    split_sentences: bool = True,
+    place: str = "",
+    notes: Notes | None = None,
+) -> list[Example]:
+    """The sentences of an annotated text; `text` and `offsets` of each are those of the whole document.
+
+    `tokens`: where the file brings its own; `breaks`: characters before which a sentence ends, such as a headline's
+    end; with `only_breaks` none ends elsewhere; `place` names the file and line in errors and notes.
+    """
+    notes = notes if notes is not None else Notes()
+    kept = _checked(text, annotations, place, notes)
+    whole = list(tokens) if tokens is not None else tokens_of_text(text)
+    cut = split_at(whole, (border for start, end, _ in kept for border in (start, end)))
+    notes.add("tokens cut where an entity begins or ends within them", place, len(cut) - len(whole))
+    if not cut:
+        return []
+    segments = sorted(_segments(cut, kept, place, notes))
+    spans = [(0, len(cut))]
+    if split_sentences:
+        spans = sentence_spans(text, cut, [(start, end) for start, end, _ in kept], breaks, only_breaks)
+    return [_sentence(text, cut, span, segments, document) for span in spans]
+
+
+def documents_of_examples(
+    examples: Iterable[Example], notes: Notes | None = None, join_unnamed: bool = False
+) -> Iterator[Document]:
+    """Consecutive examples of one document together again.
+
+    Where no text is known, tokens are joined by blanks and sentences by blank lines; sentences that name no document
+    are one each, or with `join_unnamed` one in all.
+    """
+    for (name, text), group in groupby(examples, key=lambda example: (example.document, example.text)):
+        if text is not None:
+            annotations = {Annotation(*_characters(e, segment), segment.label) for e in group for segment in e.segments}
+            yield Document(name, text, sorted(annotations))
+            continue
+        sentences = list(group)
+        if notes is not None:
+            notes.add("texts made by joining tokens with blanks", str(name or ""), len(sentences))
+        together = name is not None or join_unnamed
+        yield from (_joined(name, part) for part in ([sentences] if together else ([s] for s in sentences)))
+
+
+def distinct_names(documents: Iterable[Document], prefix: str = "document") -> Iterator[tuple[str, Document]]:
+    """Each document with a name that no other has, fit for a file."""
+    seen: set[str] = set()
+    for number, document in enumerate(documents, start=1):
+        name = (document.name or f"{prefix}-{number}").replace("/", "_").replace("\\", "_")
+        while name in seen:
+            name = f"{name}-{number}"
+        seen.add(name)
+        yield name, document
+
+
+def sentence_text(example: Example) -> tuple[str, list[tuple[int, int]]]:
+    """The example's part of its text, or its tokens joined by blanks, and the characters of each token in it."""
+    if example.text is not None and example.offsets:
+        first, last = example.offsets[0][0], example.offsets[-1][1]
+        return example.text[first:last], [(start - first, end - first) for start, end in example.offsets]
+    offsets, position = [], 0
+    for token in example.tokens:
+        offsets.append((position, position + len(token)))
+        position += len(token) + 1
+    return " ".join(example.tokens), offsets
+
+
+def _checked(
+    text: str, annotations: Iterable[tuple[int, int, str]], place: str, notes: Notes
+) -> list[tuple[int, int, str]]:
+    kept = []
+    for start, end, label in annotations:
+        if not 0 <= start <= end <= len(text):
+            message = f"{place}: an entity must lie within the {len(text)} characters of its text, got {start} to {end}"
+            raise DataError(f"{message} ({label})")
+        if start == end:
+            notes.add("entities without characters left out", place)
+        else:
+            kept.append((start, end, label))
+    notes.add("entities given twice read once", place, len(kept) - len(set(kept)))
+    return sorted(set(kept))
+
+
+def _segments(
+    tokens: Sequence[Token], annotations: Iterable[tuple[int, int, str]], place: str, notes: Notes
+) -> Iterator[NamedSegment]:
+    starts, ends = [token.start for token in tokens], [token.end for token in tokens]
+    for start, end, label in annotations:
+        first, after = bisect_left(starts, start), bisect_right(ends, end)
+        if first < after:
+            yield NamedSegment(first, after, label)
+        else:
+            notes.add("entities of nothing but blanks left out", place)
+
+
+def _sentence(
+    text: str, tokens: Sequence[Token], span: tuple[int, int], segments: list[NamedSegment], document: str | None
+) -> Example:
+    start, end = span
+    first, after = (bisect_left(segments, (border, 0, "")) for border in span)
+    return Example(
+        tuple(token.text for token in tokens[start:end]),
+        tuple(NamedSegment(s.start - start, s.end - start, s.label) for s in segments[first:after]),
+        text=text,
+        offsets=tuple((token.start, token.end) for token in tokens[start:end]),
+        document=document,
+    )
+
+
+def _characters(example: Example, segment: NamedSegment) -> tuple[int, int]:
+    assert example.offsets is not None
+    return example.offsets[segment.start][0], example.offsets[segment.end - 1][1]
+
+
+def _joined(name: str | None, examples: Iterable[Example]) -> Document:
+    texts, annotations, position = [], [], 0
+    for example in examples:
+        starts = []
+        for token in example.tokens:
+            starts.append(position)
+            position += len(token) + 1
+        annotations += [
+            Annotation(starts[s.start], starts[s.end - 1] + len(example.tokens[s.end - 1]), s.label)
+            for s in example.segments
+        ]
+        texts.append(" ".join(example.tokens))
+        position += 1 if example.tokens else 2  # the blank line
+    return Document(name, "\n\n".join(texts), annotations)

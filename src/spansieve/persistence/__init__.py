@@ -1,0 +1,1 @@
+"""Folders written whole or not at all."""

@@ -1,0 +1,1 @@
+"""Files of any number of rows in, files of entities out."""

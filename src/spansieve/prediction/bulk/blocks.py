@@ -1,0 +1,142 @@
+"""Bulk data cut into blocks: parts of files that are read, predicted and written by themselves.
+
+Where the cuts are follows from the files and the size of a block alone, so that a job that was interrupted finds the
+same blocks again. Any place that fsspec knows will do: a folder, s3://, gs://, hdfs://.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fsspec.core import url_to_fs
+from fsspec.utils import read_block
+
+from spansieve.prediction.bulk.rows import (
+    JSON_SUFFIXES,
+    PARQUET_SUFFIXES,
+    Columns,
+    JsonRows,
+    ParquetRows,
+    Rows,
+    parquet_module,
+    unpacked,
+)
+
+BLOCK_SIZE = 32 << 20  # bytes
+_PACKED_SUFFIXES = tuple(f"{suffix}.gz" for suffix in JSON_SUFFIXES)
+_KNOWN = (*JSON_SUFFIXES, *_PACKED_SUFFIXES, *PARQUET_SUFFIXES)
+_FOOTERS_AT_ONCE = 16
+
+
+class File(NamedTuple):
+    path: str  # with its protocol
+    size: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Bytes `start … end - 1` of JSON lines, and the lines that begin there; or those row groups of Parquet."""
+
+    index: int
+    path: str
+    start: int
+    end: int
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.path.endswith(PARQUET_SUFFIXES)
+
+    @property
+    def part(self) -> str:
+        """The file that is written."""
+        return part_names(self.index)[self.is_parquet]
+
+    def __str__(self) -> str:
+        return f"{self.path} {'row groups' if self.is_parquet else 'bytes'} {self.start}-{self.end}"
+
+    def read(self, columns: Columns) -> Rows:
+        filesystem, path = url_to_fs(self.path)
+        with filesystem.open(path, "rb") as file:
+            if self.is_parquet:
+                groups = list(range(self.start, self.end))
+                return ParquetRows(parquet_module().ParquetFile(file).read_row_groups(groups), columns, self.path)
+            if path.endswith(_PACKED_SUFFIXES):
+                return JsonRows(unpacked(file.read()), columns, self.path)
+            content = read_block(file, self.start, self.end - self.start, b"\n")
+        return JsonRows(content, columns, self.path)
+
+
+def part_names(index: int) -> tuple[str, str]:
+    """Of the part of a block, as JSON lines and as Parquet."""
+    return f"part-{index:06d}.jsonl", f"part-{index:06d}.parquet"
+
+
+def files_of(source: str, leaving_out: str) -> list[File]:
+    """The files of a folder and all within it, of a pattern, or one file; sorted.
+
+    In folders, what begins with . or _ is left out, as everybody does, and so is the folder `leaving_out`, where the
+    output goes.
+    """
+    filesystem, path = url_to_fs(source)
+    if "*" in path or "?" in path:
+        found = filesystem.glob(path)
+    elif filesystem.isdir(path):
+        found = [name for name in filesystem.find(path) if not _is_hidden(name.removeprefix(path))]
+    elif filesystem.exists(path) and path.endswith(_KNOWN):
+        return [File(filesystem.unstrip_protocol(path), filesystem.size(path))]
+    elif filesystem.exists(path):
+        raise ValueError(f"{source} must be named {', '.join(_KNOWN)}: that says what it is")
+    else:
+        raise FileNotFoundError(f"no file or folder {source}")
+    output_filesystem, output = url_to_fs(leaving_out)
+    if type(output_filesystem) is type(filesystem):
+        found = [name for name in found if not name.startswith(f"{output.rstrip('/')}/")]
+    found = sorted(name for name in found if name.endswith(_KNOWN))
+    if not found:
+        raise ValueError(f"{source} must hold files named {', '.join(_KNOWN)}, got none")
+    return [File(filesystem.unstrip_protocol(name), filesystem.size(name)) for name in found]
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def blocks_of(files: list[File], block_size: int, columns: Columns) -> list[Block]:
+    """About `block_size` bytes each. A packed file and a row group cannot be cut."""
+    if block_size < 1:
+        raise ValueError(f"block_size must be at least 1, got {block_size}")
+    blocks: list[Block] = []
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:  # a footer takes a request to another machine
+        for file, bounds in zip(files, pool.map(lambda file: list(_bounds(file, block_size, columns)), files)):
+            blocks += [Block(len(blocks) + i, file.path, start, end) for i, (start, end) in enumerate(bounds)]
+    return blocks
+
+
+def _bounds(file: File, block_size: int, columns: Columns) -> Iterator[tuple[int, int]]:
+    if file.path.endswith(PARQUET_SUFFIXES):
+        yield from _group_bounds(file, block_size, columns)
+        return
+    number = 1 if file.path.endswith(_PACKED_SUFFIXES) else max(1, -(-file.size // block_size))
+    for i in range(number):
+        yield file.size * i // number, file.size * (i + 1) // number
+
+
+def _group_bounds(file: File, block_size: int, columns: Columns) -> Iterator[tuple[int, int]]:
+    filesystem, path = url_to_fs(file.path)
+    with filesystem.open(path, "rb") as stream:
+        about: Any = parquet_module().ParquetFile(stream)
+        names = about.schema_arrow.names
+        if columns.text not in names:
+            raise ValueError(f"{file.path} must have a column {columns.text!r}, got {', '.join(names)}")
+        columns.check_new(names, file.path)
+        sizes = [about.metadata.row_group(i).total_byte_size for i in range(about.metadata.num_row_groups)]
+    start, size = 0, 0
+    for i, more in enumerate(sizes):
+        if i > start and size + more > block_size:
+            yield start, i
+            start, size = i, 0
+        size += more
+    yield start, len(sizes)

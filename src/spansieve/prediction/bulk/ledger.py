@@ -1,0 +1,125 @@
+"""The folder that a bulk job writes to, and what of it is done.
+
+part-000000.jsonl …       the rows of each block, whole or not there
+_spansieve/plan.json      what the job is: files, sizes, columns, model; another one may not go on here
+_spansieve/done/000000.json …   written after the part: how many rows it has, how many bytes, by whom
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from spansieve.persistence.atomic import sync_folder
+from spansieve.prediction.bulk.blocks import Block, part_names
+
+PLAN, DONE = "_spansieve/plan.json", "_spansieve/done"
+
+
+class BulkError(RuntimeError):
+    """A bulk job cannot start, go on or end; what it has done is in its folder."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one block."""
+
+    index: int
+    rows: int = 0
+    errors: int = 0  # rows without a text to be read
+    entities: int = 0
+    bytes: int = 0
+    worker: str = ""  # host and process
+    failure: str = ""  # why the block could not be read at all
+
+
+class Ledger:
+    """`folder` may be any that fsspec knows."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._filesystem, self._root = url_to_fs(folder)
+        self._root = self._root.rstrip("/")
+
+    def open(self, plan: dict[str, Any]) -> None:
+        """Begin a job, or go on with the same one."""
+        path = f"{self._root}/{PLAN}"
+        if self._filesystem.exists(path):
+            found = json.loads(self._filesystem.cat_file(path))
+            for name, value in plan.items():
+                if found.get(name) != value:
+                    raise BulkError(
+                        f"{self.folder} must be empty or hold the same job, got one with another {name}: "
+                        f"{_short(found.get(name))} and not {_short(value)}; write to another folder"
+                    )
+            return
+        if self._filesystem.exists(self._root) and self._filesystem.ls(self._root):
+            raise BulkError(f"{self.folder} must be empty or hold the same job, got something else: use another folder")
+        self._write(path, json.dumps(plan, indent=1).encode())
+
+    def finished(self) -> dict[int, Outcome]:
+        """The blocks that need not be done again."""
+        markers = f"{self._root}/{DONE}"
+        if not self._filesystem.exists(markers):
+            return {}
+        self._filesystem.invalidate_cache()
+        sizes = {entry["name"].rsplit("/", 1)[-1]: entry["size"] for entry in self._filesystem.ls(self._root, True)}
+        found = [name for name in self._filesystem.ls(markers, False) if name.endswith(".json")]
+        outcomes = map(_outcome, self._filesystem.cat(found).values() if found else ())
+        return {one.index: one for one in outcomes if one is not None and _size(one.index, sizes) == one.bytes}
+
+    def outcome(self, block: Block) -> Outcome | None:
+        """Of one block, if it need not be done again."""
+        marker, part = f"{self._root}/{DONE}/{block.index:06d}.json", f"{self._root}/{block.part}"
+        if not self._filesystem.exists(marker) or not self._filesystem.exists(part):
+            return None
+        found = _outcome(self._filesystem.cat_file(marker))
+        return found if found is not None and found.bytes == self._filesystem.size(part) else None
+
+    def commit(self, block: Block, content: bytes, outcome: Outcome) -> None:
+        """The part, then the word that it is there: who is killed between the two writes the same part again."""
+        self._write(f"{self._root}/{block.part}", content)
+        self._write(f"{self._root}/{DONE}/{block.index:06d}.json", json.dumps(asdict(outcome)).encode())
+
+    def _write(self, path: str, content: bytes) -> None:
+        if not isinstance(self._filesystem, LocalFileSystem):
+            self._filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            self._filesystem.pipe_file(path, content)  # an object store shows it whole or not at all
+            return
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new = target.with_name(f".{target.name}.{uuid.uuid4().hex}.new")
+        try:
+            with new.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(target)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
+        sync_folder(target.parent)
+
+
+def _size(index: int, sizes: dict[str, int]) -> int | None:
+    """Of the part, whichever kind it is."""
+    return next((sizes[name] for name in part_names(index) if name in sizes), None)
+
+
+def _outcome(content: bytes) -> Outcome | None:
+    try:
+        return Outcome(**json.loads(content))
+    except (ValueError, TypeError):
+        return None
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]} …"

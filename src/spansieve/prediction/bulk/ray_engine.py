@@ -1,0 +1,113 @@
+"""The blocks of a bulk job on a Ray cluster, one copy of the model per replica.
+
+Ray Data hands out the blocks and starts a lost replica again; what it was doing is done once more, and lands under the
+same names. The model travels with the job: the machines need spansieve and a way to the data, no folder in common.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from spansieve.prediction.bulk.blocks import Block
+from spansieve.prediction.bulk.job import Job, predict_blocks, stream_of
+from spansieve.prediction.bulk.ledger import Ledger, Outcome
+
+MOST_TASKS = 10_000  # beyond that a task is several blocks
+
+
+class Replica:
+    """A copy of the model in a process of Ray's."""
+
+    def __init__(self, job: Job, model: Any) -> None:
+        """`model` is the reference of its files: a replica that is started again takes it once more."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in _ray().get(model).items():
+                path = Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            self._opened = ExitStack()  # until the process ends
+            self.stream = self._opened.enter_context(stream_of(job, folder))
+        self.ledger, self.columns = Ledger(job.output), job.columns
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        blocks = [Block(*values) for values in zip(*(batch[one.name].tolist() for one in fields(Block)))]
+        # A task that is done once more may have got somewhere before.
+        known = [outcome for outcome in map(self.ledger.outcome, blocks) if outcome is not None]
+        finished = {outcome.index for outcome in known}
+        waiting = [block for block in blocks if block.index not in finished]
+        outcomes = [*known, *predict_blocks(waiting, self.stream, self.ledger, self.columns)]
+        return {one.name: [getattr(outcome, one.name) for outcome in outcomes] for one in fields(Outcome)}
+
+
+def predict_with_ray(job: Job, blocks: list[Block], address: str | None, replicas: int | None) -> Iterator[Outcome]:
+    ray = _ray()
+    if replicas is not None and replicas < 1:
+        raise ValueError(f"replicas must be at least 1, got {replicas}")
+    with _cluster(ray, address):
+        resources = _resources(job)
+        if replicas is None:
+            replicas = _room(ray.cluster_resources(), resources)
+        model = ray.put(_model_files(Path(job.model)))
+        num_tasks = min(len(blocks), MOST_TASKS)
+        data = ray.data.from_items([asdict(block) for block in blocks], override_num_blocks=num_tasks)
+        data = data.map_batches(
+            Replica,
+            fn_constructor_args=(job, model),
+            compute=ray.data.ActorPoolStrategy(size=min(replicas, len(blocks))),
+            batch_size=1,
+            **resources,
+        )
+        for row in data.iter_rows():
+            yield Outcome(**row)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise ImportError("engine 'ray' needs Ray: pip install 'spansieve[ray]'") from error
+    return ray
+
+
+@contextmanager
+def _cluster(ray: Any, address: str | None) -> Iterator[None]:
+    """The one that is there, or one of this machine for as long as the job takes."""
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what goes wrong comes as an exception, too
+    for name in ("ray", "ray.data"):  # it would tell of each of its steps
+        logging.getLogger(name).setLevel(logging.ERROR)
+    alone = {} if address else {"include_dashboard": False}
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **alone)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _resources(job: Job) -> dict[str, float]:
+    """Of one replica."""
+    on_gpu = {} if job.device == "cpu" else {"num_gpus": 1.0}
+    return {"num_cpus": float(max(1, job.workers)), **on_gpu}
+
+
+def _room(cluster: dict[str, float], replica: dict[str, float]) -> int:
+    """How many replicas fit."""
+    if "num_gpus" in replica:
+        return max(1, int(cluster.get("GPU", 0)))
+    return max(1, int(cluster.get("CPU", 1) // replica["num_cpus"]))
+
+
+def _model_files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,0 +1,101 @@
+"""Sentences to a vector per token, by an exported encoder.
+
+Axes: B sentences, L tokens, U distinct words, W windows, S subwords in a window, P subwords in all, D features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+
+from spansieve.nn.subword_counts import SubwordCounts
+from spansieve.nn.subwords import SubwordLayout
+from spansieve.nn.word_features import WordFeatures
+from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, ExportError, Manifest
+from spansieve.prediction.onnx.session import Graph
+
+MOST_SUBWORDS = 16_384  # read at once, padding included
+
+
+class Encoder(Protocol):
+    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        """(B, L, D), of sentences of which none is empty."""
+
+    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """How much there is to read of each: sentences of one batch should be alike in it."""
+
+
+def encoder_of(folder: Path, manifest: Manifest, threads: int) -> Encoder:
+    graph = Graph(folder / ENCODER, threads)
+    if manifest.layout is None:
+        return WordEncoder(graph, manifest.model.builtin.rows)
+    try:
+        tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
+    except Exception as error:  # tokenizers raises nothing more precise
+        raise ExportError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
+    tokenizer.encode_special_tokens = manifest.splits_special
+    return SubwordEncoder(graph, tokenizer, manifest.layout, manifest.model.encoder.pooling)
+
+
+class WordEncoder:
+    """The built-in encoder: hashed features of each distinct word."""
+
+    def __init__(self, graph: Graph, rows: int) -> None:
+        self._graph, self._words = graph, WordFeatures(rows)
+
+    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        arrays = self._words.of_sentences(sentences)
+        counts = np.diff(arrays["gram_offsets"], append=len(arrays["grams"]))  # (U,): the pieces of each word
+        arrays |= {"gram_counts": counts, "gram_words": np.repeat(np.arange(len(counts)), counts)}
+        (vectors,) = self._graph(arrays)
+        return vectors
+
+    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        return [len(sentence) for sentence in sentences]
+
+
+class SubwordEncoder:
+    """A Hugging Face encoder: windows of subwords, of which each keeps the vector that is its best-centred one."""
+
+    def __init__(self, graph: Graph, tokenizer: Tokenizer, layout: SubwordLayout, pooling: str) -> None:
+        self._graph, self._tokenizer, self._layout, self._pooling = graph, tokenizer, layout, pooling
+        self.sizes = SubwordCounts(tokenizer)
+
+    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        arrays = self._layout.features(sentences, self._encodings)
+        first, last = arrays["first"], arrays["last"]
+        vectors = self._pooled(self._subwords(arrays), first, last)
+        vectors[np.arange(first.shape[1]) >= arrays["num_tokens"][:, None]] = 0.0
+        return vectors
+
+    def _encodings(self, sentences: list[list[str]]) -> list[Encoding]:
+        return self._tokenizer.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
+
+    def _subwords(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        """(P, D): what the windows keep, which is in order. A few windows at a time, so that a text of any length takes
+        no more memory than a batch does."""
+        inputs = {name: arrays[name] for name in ("input_ids", "attention_mask", "casing") if name in arrays}
+        kept = arrays["kept"]
+        num_windows, width = arrays["input_ids"].shape
+        most = max(1, MOST_SUBWORDS // width)
+        parts = []
+        for low in range(0, num_windows, most):
+            (read,) = self._graph({name: array[low : low + most] for name, array in inputs.items()})  # (W, S, D)
+            here = kept[np.searchsorted(kept, low * width) : np.searchsorted(kept, (low + most) * width)]
+            parts.append(read.reshape(-1, read.shape[-1])[here - low * width])
+        return np.concatenate(parts)
+
+    def _pooled(self, subwords: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """One vector per token, (B, L, D)."""
+        if self._pooling == "first":
+            return subwords[first]
+        if self._pooling == "last":
+            return subwords[last]
+        # In double precision, since the sums run over the whole batch.
+        sums = np.zeros((len(subwords) + 1, subwords.shape[1]))
+        np.cumsum(subwords, axis=0, dtype=np.float64, out=sums[1:])
+        return ((sums[last + 1] - sums[first]) / (last + 1 - first)[..., None]).astype(subwords.dtype)

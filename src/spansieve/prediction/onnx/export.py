@@ -1,0 +1,219 @@
+"""A trained model as ONNX: `spansieve.prediction.onnx` runs it without torch.
+
+The encoder and the scorers are graphs; decoding is left to the compiled kernels, which need no torch either.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from spansieve.models.crf import CRF
+from spansieve.models.head import Head
+from spansieve.models.storage import encoder_name
+from spansieve.models.tagger import Tagger
+from spansieve.nn.pretrained_encoder import PretrainedEncoder
+from spansieve.nn.span_scorers import LONG
+from spansieve.prediction.onnx.decoding import DECODERS
+from spansieve.prediction.onnx.export_graphs import Scorers, encoder_graph
+from spansieve.prediction.onnx.folder import (
+    BESIDE,
+    DECODER,
+    ENCODER,
+    SCORERS,
+    TOKENIZER,
+    ExportError,
+    Manifest,
+    new_export,
+    write_manifest,
+)
+from spansieve.prediction.onnx.session import EXTRA
+
+OPSET = 20  # the first with GELU as one operation
+LARGEST = 1_500_000_000  # bytes of weights in one file: Protocol Buffers end at 2 GiB
+EXAMPLES = [["Ada", "was", "in", "London"], ["So", "was", "Bob"]]  # what the graphs are traced on
+QUANTISED = ["MatMul", "Gemm", "Gather", "LSTM", "Attention"]
+
+
+def export_model(tagger: Tagger, folder: str | Path, int8: bool = False) -> None:
+    """Into `folder`, whole or not at all. With `int8`, the encoder's weights take a quarter of the room, and its
+    products are of 8-bit numbers."""
+    _check_packages()
+    if tagger.config.head not in DECODERS:
+        raise ExportError(f"an export's head must be one of {', '.join(DECODERS)}, got {tagger.config.head!r}")
+    was_training, device = tagger.training, tagger.device
+    tagger.eval().to("cpu")
+    try:
+        with new_export(Path(folder)) as new:
+            _fill(new, tagger, int8)
+    finally:
+        tagger.train(was_training).to(device)
+
+
+def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
+    encoder, layout, splits_special = tagger.encoder, None, False
+    if isinstance(encoder, PretrainedEncoder):
+        layout, tokenizer = encoder.layout, encoder.tokenizer.backend_tokenizer
+        splits_special = bool(tokenizer.encode_special_tokens)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        (folder / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf-8")
+    _write_encoder(folder / ENCODER, encoder, int8)
+    _write_scorers(folder / SCORERS, tagger.head, encoder.size)
+    np.savez(folder / DECODER, **_decoder_arrays(tagger.head))  # type: ignore[arg-type]
+    config = replace(tagger.config, encoder=replace(tagger.config.encoder, name=encoder_name(tagger.config)))
+    write_manifest(folder, Manifest(config, tagger.labels, layout, splits_special, int8))
+
+
+def _decoder_arrays(head: Head) -> dict[str, np.ndarray]:
+    """With -inf for what the constraints of a chain forbid."""
+    num_labels = len(head.labels)
+    transition = getattr(head, "transition", None)
+    arrays = {"transition": torch.zeros(num_labels, num_labels) if transition is None else transition}
+    if isinstance(head, CRF):
+        limits, zeros = head.constraints, torch.zeros(len(head.tags))
+        arrays["transition"] = head.transition.masked_fill(~limits.is_allowed, -torch.inf)
+        arrays["start"] = zeros.masked_fill(~limits.can_start, -torch.inf)
+        arrays["end"] = zeros.masked_fill(~limits.can_end, -torch.inf)
+    return {name: array.detach().float().numpy() for name, array in arrays.items()}
+
+
+# ---- Graphs ----------------------------------------------------------------------------------------------------------
+
+
+def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
+    if isinstance(encoder, PretrainedEncoder):
+        inputs = {name: x for name, x in encoder.features(EXAMPLES).items() if x.ndim == 2}
+        inputs = {name: inputs[name] for name in ("input_ids", "attention_mask", "casing") if name in inputs}
+        limit = encoder.layout.room + len(encoder.layout.before) + len(encoder.layout.after)
+        windows, subwords = Dim("windows"), Dim("subwords", max=limit)
+        axes: Any = {name: {0: windows, 1: subwords} for name in inputs}
+    else:
+        inputs, axes = _word_inputs(encoder)
+    is_large = sum(weight.nbytes for weight in encoder.state_dict().values()) > LARGEST
+    _write_graph(path, encoder_graph(encoder), inputs, axes, ["vectors"], is_large)
+    if int8:
+        _quantise(path, is_large)
+
+
+def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, Dim]]]:
+    features = encoder.features(EXAMPLES)
+    offsets, grams = features["gram_offsets"], features["grams"]
+    counts = torch.cat((offsets, torch.tensor([len(grams)]))).diff()
+    inputs = {
+        "words": features["words"],
+        "fields": features["fields"],
+        "grams": grams,
+        "gram_words": torch.repeat_interleave(counts),
+        "gram_counts": counts,
+        "num_tokens": features["num_tokens"],
+    }
+    sentences, tokens, words, pieces = Dim("sentences"), Dim("tokens"), Dim("distinct_words"), Dim("pieces")
+    axes = {
+        "words": {0: sentences, 1: tokens},
+        "fields": {0: words},
+        "grams": {0: pieces},
+        "gram_words": {0: pieces},
+        "gram_counts": {0: words},
+        "num_tokens": {0: sentences},
+    }
+    return inputs, axes
+
+
+def _write_scorers(path: Path, head: Head, size: int) -> None:
+    # Below LONG no sum needs double precision, and blocks of tokens are shorter.
+    axes = {"tokens": {0: Dim("sentences"), 1: Dim("tokens", max=LONG)}}
+    tokens = torch.randn(len(EXAMPLES), 7, size)
+    outputs = [f"scores_{i}" for i, _ in enumerate(head.scores(tokens))]
+    _write_graph(path, Scorers(head), {"tokens": tokens}, axes, outputs)
+
+
+def _write_graph(
+    path: Path,
+    module: nn.Module,
+    inputs: Mapping[str, Tensor],
+    axes: Mapping[str, Any],
+    outputs: list[str],
+    is_large: bool = False,
+) -> None:
+    with _quietly(), torch.no_grad():
+        program = torch.onnx.export(
+            module.eval(),
+            kwargs=dict(inputs),
+            dynamo=True,
+            dynamic_shapes=dict(axes),
+            input_names=list(inputs),
+            output_names=outputs,
+            opset_version=OPSET,
+            verbose=False,
+        )
+    assert program is not None
+    program.save(path, external_data=is_large)
+    _strip(path)
+
+
+def _strip(path: Path) -> None:
+    """Of notes: where in the sources an operation came from, which would name this machine's folders, and the shapes of
+    what lies between, which the exporter leaves as they were where it turns weights around."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    for noted in (model, model.graph, *model.graph.node, *model.graph.initializer):
+        del noted.metadata_props[:]
+    del model.graph.value_info[:]
+    path.write_bytes(model.SerializeToString())
+
+
+def _quantise(path: Path, is_large: bool) -> None:
+    """Weights as 8-bit numbers, a scale for each column; what goes through is scaled as it comes."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    room = path.with_name("quantised")
+    room.mkdir()
+    with _quietly():
+        quantize_dynamic(
+            path,
+            room / path.name,
+            op_types_to_quantize=QUANTISED,
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            use_external_data_format=is_large,
+        )
+    for name in (path.name, path.name + BESIDE):
+        path.with_name(name).unlink(missing_ok=True)
+    for file in room.iterdir():
+        file.rename(path.with_name(file.name))
+    room.rmdir()
+
+
+def _check_packages() -> None:
+    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise ImportError(f"to export a model {', '.join(missing)} must be installed: {EXTRA}")
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without notes on packages that are not needed, and on what will change in the exporter itself."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "root")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)

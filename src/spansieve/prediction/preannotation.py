@@ -1,0 +1,132 @@
+"""What a model finds, as annotation tools take it to start from.
+
+A suggestion is no annotation: where a tool keeps the two apart it is written as a prediction, with the model's version
+and how sure the model is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from spansieve.data.tokenizer import Token
+from spansieve.prediction.analysing import Analysis
+from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.text_predictor import chunks_of
+from spansieve.segments import Entity
+
+
+class Suggestion(NamedTuple):
+    """A text with what a model makes of it."""
+
+    record: dict[str, Any]  # its `text`, and whatever else came with it
+    tokens: list[Token]
+    entities: list[Entity]
+    score: float  # how sure the model is of the whole; where texts are ranked, how unsure
+    version: str  # of the model
+
+
+def suggest(
+    predictor: Predictor, records: Iterable[dict[str, Any]], version: str, threshold: float = 0.0
+) -> Iterator[Suggestion]:
+    """What the model finds in the `text` of each record, less what is less probable than the threshold.
+
+    The score is P(best reading): that the entities found are all there are and that each is right. Texts may have no
+    end: a thousand or so are held at once.
+    """
+    waiting: deque[dict[str, Any]] = deque()
+
+    def texts() -> Iterator[str]:
+        for record in records:
+            waiting.append(record)
+            yield record["text"]
+
+    for chunk in chunks_of(texts()):
+        for sentences in predictor.analyse(chunk):
+            tokens, entities = parts_of(sentences)
+            likely = [entity for entity in entities if entity.probability is None or entity.probability >= threshold]
+            yield Suggestion(waiting.popleft(), tokens, likely, confidence(sentences), version)
+
+
+def confidence(sentences: Sequence[Analysis]) -> float:
+    """P(best reading) of a text, whose sentences are independent under the model."""
+    return math.prod(sentence.readings[0].probability for sentence in sentences)
+
+
+def parts_of(sentences: Sequence[Analysis]) -> tuple[list[Token], list[Entity]]:
+    """The tokens and the entities of a whole text."""
+    tokens = [token for sentence in sentences for token in sentence.tokens]
+    return tokens, [entity for sentence in sentences for entity in sentence.entities]
+
+
+# ---- What tools import -----------------------------------------------------------------------------------------------
+
+
+def to_prodigy(suggestion: Suggestion) -> dict[str, Any]:
+    """A task for recipes such as `ner.manual`, which show its spans; `meta` stands below the text."""
+    record, tokens = suggestion.record, suggestion.tokens
+    following = [*(token.start for token in tokens[1:]), len(record["text"])]
+    first, last = ({getattr(token, name): i for i, token in enumerate(tokens)} for name in ("start", "end"))
+    meta = record.get("meta")
+    return {
+        **record,
+        "tokens": [
+            {"text": token.text, "start": token.start, "end": token.end, "id": i, "ws": after > token.end}
+            for i, (token, after) in enumerate(zip(tokens, following))
+        ],
+        "spans": [
+            {
+                "start": entity.start,
+                "end": entity.end,
+                "token_start": first[entity.start],
+                "token_end": last[entity.end],  # inclusive, in this format
+                "label": entity.label,
+                "probability": entity.probability,
+            }
+            for entity in suggestion.entities
+        ],
+        "meta": {
+            **(meta if isinstance(meta, dict) else {}),
+            "score": suggestion.score,
+            "model": suggestion.version,
+        },
+    }
+
+
+def to_label_studio(suggestion: Suggestion) -> dict[str, Any]:
+    """A task with a prediction, for a labelling interface with `label` and `text` as its names."""
+    regions = [
+        {
+            "id": f"suggestion-{i}",
+            "from_name": "label",
+            "to_name": "text",
+            "type": "labels",
+            "score": entity.probability,
+            "value": {"start": entity.start, "end": entity.end, "text": entity.text, "labels": [entity.label]},
+        }
+        for i, entity in enumerate(suggestion.entities)
+    ]
+    prediction = {"model_version": suggestion.version, "score": suggestion.score, "result": regions}
+    return {"data": suggestion.record, "predictions": [prediction]}
+
+
+def to_doccano(suggestion: Suggestion) -> dict[str, Any]:
+    """A line for a sequence labelling project; keys that doccano does not know become the text's metadata."""
+    labels = [[entity.start, entity.end, entity.label] for entity in suggestion.entities]
+    return {**suggestion.record, "label": labels, "score": suggestion.score, "model": suggestion.version}
+
+
+def to_jsonl(suggestion: Suggestion) -> dict[str, Any]:
+    """What `spansieve predict` writes, with the score and the version."""
+    entities = [entity._asdict() for entity in suggestion.entities]
+    return {**suggestion.record, "entities": entities, "score": suggestion.score, "model": suggestion.version}
+
+
+FORMS: dict[str, Callable[[Suggestion], dict[str, Any]]] = {
+    "prodigy": to_prodigy,
+    "label-studio": to_label_studio,
+    "doccano": to_doccano,
+    "jsonl": to_jsonl,
+}

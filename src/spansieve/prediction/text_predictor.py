@@ -1,0 +1,192 @@
+"""Texts in, entities out, whatever the model runs on: no torch here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, overload
+
+from spansieve.data.example import Example
+from spansieve.data.nesting import depths
+from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
+from spansieve.models.constraints import Constraints, checked_constraints
+from spansieve.models.found import Found
+from spansieve.prediction.character_constraints import placed
+from spansieve.segments import Entity
+
+TEXTS_AT_ONCE = 1_024  # of a stream
+CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond
+
+
+class TextPredictor(ABC):
+    """Finds the entities of texts. `text[e.start:e.end] == e.text` for each of them.
+
+    Texts are cut into tokens by `tokenizer`. With `sentences=False` a text is one sequence, with one segmentation for
+    all of it; otherwise each of its sentences is. Either may be of any length: nothing is cut off.
+    """
+
+    def __init__(self, tokenizer: Tokenizer = tokens_of_text) -> None:
+        self.tokenizer = tokenizer
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[str, ...]:
+        """The names of what is looked for."""
+
+    @abstractmethod
+    def predict_tokens(
+        self,
+        sentences: Sequence[Sequence[str]],
+        probabilities: bool = False,
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[Found]:
+        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
+
+    @overload
+    def predict(  # type: ignore[overload-overlap]  # a string is a collection of strings, too
+        self,
+        texts: str,
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Constraints | None = None,
+    ) -> list[Entity]: ...
+
+    @overload
+    def predict(
+        self,
+        texts: Collection[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[list[Entity]]: ...
+
+    def predict(self, texts, probabilities=True, sentences=True, constraints=None):
+        """The entities of one text, in order; of several texts, those of each. Constraints are of each text, in its
+        characters."""
+        if isinstance(texts, str):
+            return self.predict_texts([texts], probabilities, sentences, [constraints])[0]
+        return self.predict_texts(texts, probabilities, sentences, constraints)
+
+    def predict_texts(
+        self,
+        texts: Collection[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[list[Entity]]:
+        """The entities of each text. Sentences of all of them share batches."""
+        texts = listed(texts)
+        pieces = self.pieces(texts, sentences)
+        known = placed_in_pieces(checked_constraints(constraints, len(texts), "text"), texts, pieces)
+        entities: list[list[Entity]] = [[] for _ in texts]
+        for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
+            entities[piece.text] += entities_of(texts[piece.text], piece.tokens, found)
+        return entities
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Iterable[Constraints | None] | None = None,
+    ) -> Iterator[tuple[str, list[Entity]]]:
+        """Each text with its entities, for texts without end: a thousand or so are held at once."""
+        each = None if constraints is None else iter(constraints)
+        for chunk in chunks_of(texts):
+            known = None if each is None else list(islice(each, len(chunk)))
+            yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences, known))
+
+    def examples(
+        self, texts: Iterable[str], sentences: bool = True, constraints: Iterable[Constraints | None] | None = None
+    ) -> Iterator[Example]:
+        """The sentences of texts, one after the other, with what the model finds in them as their segments."""
+        each = None if constraints is None else iter(constraints)
+        for chunk in chunks_of(texts):
+            pieces = self.pieces(chunk, sentences)
+            known = None if each is None else placed_in_pieces(list(islice(each, len(chunk))), chunk, pieces)
+            for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), constraints=known)):
+                offsets = tuple((token.start, token.end) for token in piece.tokens)
+                words = tuple(token.text for token in piece.tokens)
+                yield Example(words, tuple(found.segments), text=chunk[piece.text], offsets=offsets)
+
+    def pieces(self, texts: Sequence[str], sentences: bool) -> list[Piece]:
+        return [
+            Piece(i, tokens)
+            for i, text in enumerate(texts)
+            for tokens in sequences_of_text(text, self.tokenizer, sentences)
+        ]
+
+
+class Piece(NamedTuple):
+    """What is read as one sequence."""
+
+    text: int  # which of the texts it is of
+    tokens: list[Token]
+
+
+def placed_in_pieces(
+    constraints: Sequence[Constraints | None], texts: Sequence[str], pieces: Sequence[Piece]
+) -> list[Constraints | None] | None:
+    """Constraints of texts as those of the pieces, in tokens; None where there are none at all."""
+    if not any(constraints):
+        return None
+    of_text: list[list[Piece]] = [[] for _ in texts]
+    for piece in pieces:
+        of_text[piece.text].append(piece)
+    known: list[Constraints | None] = []
+    for text, one, own in zip(texts, constraints, of_text):
+        known += placed(one, text, [piece.tokens for piece in own]) if one else [None] * len(own)
+    return known
+
+
+def words_of(pieces: Sequence[Piece]) -> list[list[str]]:
+    return [[token.text for token in piece.tokens] for piece in pieces]
+
+
+def chunks_of(
+    texts: Iterable[str], most_texts: int | None = None, most_characters: int | None = None
+) -> Iterator[list[str]]:
+    """Enough texts to make full batches, few enough to hold."""
+    most_texts, most_characters = most_texts or TEXTS_AT_ONCE, most_characters or CHARACTERS_AT_ONCE
+    if isinstance(texts, str):  # whose characters would be the texts
+        raise TypeError(f"texts must be several strings, got one: {texts[:40]!r}")
+    chunk: list[str] = []
+    characters = 0
+    for text in texts:
+        _check_text(text)
+        chunk.append(text)
+        characters += len(text)
+        if len(chunk) >= most_texts or characters >= most_characters:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def listed(texts: Collection[str]) -> list[str]:
+    """Checked: a list, a column of a table, anything that knows how long it is."""
+    if isinstance(texts, (str, bytes)):  # whose characters would be the texts
+        raise TypeError(f"texts must be several strings, got one {type(texts).__name__}: {texts[:40]!r}")
+    if not isinstance(texts, Collection):
+        raise TypeError(
+            f"texts must be a string or a list of them, got {type(texts).__name__}: `stream` takes iterators"
+        )
+    for text in texts:
+        _check_text(text)
+    return list(texts)
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"a text must be a string, got {type(text).__name__}")
+
+
+def entities_of(text: str, tokens: Sequence[Token], found: Found) -> list[Entity]:
+    """Segments of tokens as entities of the text."""
+    probabilities: Sequence[float | None] = found.probabilities or [None] * len(found.segments)
+    entities = []
+    for segment, probability, depth in zip(found.segments, probabilities, depths(found.segments)):
+        start, end = tokens[segment.start].start, tokens[segment.end - 1].end
+        entities.append(Entity(start, end, segment.label, text[start:end], probability, depth))
+    return entities

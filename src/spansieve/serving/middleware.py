@@ -1,0 +1,136 @@
+"""What stands before the application: who may ask, how much may be sent, and what every answer carries."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from spansieve.serving.errors import RefusedError
+from spansieve.serving.limits import Limits
+from spansieve.serving.metrics import Metrics
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+CLIENT_GONE = 499  # for the metrics
+
+
+class Guarded:
+    """The application behind a check of the token and of the body's size."""
+
+    def __init__(self, app: App, limits: Limits, metrics: Metrics, token: str | None, protected: set[str]) -> None:
+        self.app, self.limits, self.metrics = app, limits, metrics
+        self.token = None if token is None else token.encode()
+        self.protected = protected
+        self.bodies = 0  # that are being read
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin, status = time.perf_counter(), CLIENT_GONE
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        try:
+            await self._guarded(scope, receive, sent)
+        finally:
+            path = scope["path"] if scope.get("route") is not None or scope["path"] in self.protected else "other"
+            self.metrics.requests.labels(path, str(status)).inc()
+            self.metrics.request_seconds.labels(path).observe(time.perf_counter() - begin)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            headers = dict(scope["headers"])
+            self._check_token(scope["path"], headers.get(b"authorization", b""))
+            body = await self._body(headers, receive)
+        except RefusedError as refused:
+            await send_refusal(refused, send)
+            return
+        if body is None:
+            return
+        is_given = False
+
+        async def replayed() -> Message:
+            nonlocal is_given
+            if is_given:
+                return await receive()
+            is_given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, replayed, send)
+
+    def _check_token(self, path: str, given: bytes) -> None:
+        if self.token is None or path not in self.protected:
+            return
+        scheme, _, token = given.partition(b" ")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token):
+            reason = "this needs the header `Authorization: Bearer TOKEN` with the service's token"
+            raise RefusedError(401, "unauthorized", reason, {"WWW-Authenticate": "Bearer"})
+
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
+        """The whole body; None where the client has gone. It counts what comes, whatever the client announced."""
+        announced = headers.get(b"content-length", b"")
+        if announced.isdigit() and (len(announced) > 15 or int(announced) > self.limits.body_bytes):
+            raise self._too_large()
+        if self.bodies >= 2 * self.limits.queue:
+            raise RefusedError(
+                429, "queue_full", f"{self.bodies} requests are being read already", {"Retry-After": "1"}
+            )
+        self.bodies += 1
+        try:
+            return await asyncio.wait_for(self._read(receive), self.limits.seconds)
+        except (asyncio.TimeoutError, TimeoutError):
+            reason = f"the body did not come within {self.limits.seconds:g} s"
+            raise RefusedError(408, "body_too_slow", reason, {"Connection": "close"}) from None
+        finally:
+            self.bodies -= 1
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part = message.get("body", b"")
+            size += len(part)
+            if size > self.limits.body_bytes:
+                raise self._too_large()
+            parts.append(part)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    def _too_large(self) -> RefusedError:
+        reason = f"the body must have at most {self.limits.body_bytes:,} bytes; send fewer texts at a time"
+        return RefusedError(413, "body_too_large", reason, {"Connection": "close"})
+
+
+async def send_refusal(refused: RefusedError, send: Send) -> None:
+    body = json.dumps({"code": refused.code, "reason": refused.reason}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(name.lower().encode(), value.encode()) for name, value in refused.headers.items()]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,239 @@
+"""Texts of many requests through one model: a bounded queue, and one thread that owns the model.
+
+Requests take turns, text by text, so that a large one holds up nobody for longer than a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
+
+from spansieve.models.constraints import ConstraintError, Constraints
+from spansieve.serving.errors import (
+    FailedTextError,
+    cannot_be,
+    not_ready,
+    queue_full,
+    shutting_down,
+    worker_ended,
+)
+from spansieve.serving.limits import Limits
+from spansieve.serving.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+
+class Task(NamedTuple):
+    """A text, and what is wanted of it beside its entities."""
+
+    text: str
+    probabilities: bool = True
+    alternatives: int = 0
+    graph: bool = False
+    constraints: Constraints | None = None
+
+
+class State(Enum):
+    LOADING = "loading"
+    READY = "ready"
+    STOPPING = "stopping"
+    FAILED = "failed"
+
+
+class Job(Generic[Answer]):
+    """A request on its way: its texts, and the answers so far."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = tasks
+        self.taken = 0
+        self.answers: list[Answer] = []  # in order, since its texts are taken in order
+        self.future: Future[list[Answer]] = Future()
+
+    @property
+    def next(self) -> Task:
+        return self.tasks[self.taken]
+
+    @property
+    def characters_left(self) -> int:
+        return sum(len(task.text) for task in self.tasks[self.taken :])
+
+
+class Batcher(Generic[Answer]):
+    """`prepare` loads the model, in the worker's thread, and returns what answers a batch of tasks."""
+
+    def __init__(
+        self,
+        prepare: Callable[[], Callable[[Sequence[Task]], list[Answer]]],
+        limits: Limits,
+        metrics: Metrics,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.limits, self.metrics = limits, metrics
+        self.state = State.LOADING
+        self._prepare, self._on_failure = prepare, on_failure
+        self._jobs: deque[Job[Answer]] = deque()
+        self._taken: set[Job[Answer]] = set()  # those of the batch that is being read
+        self._changed = threading.Condition()
+        self._rate = 20_000.0  # characters per second, of the last batches
+        self._thread = threading.Thread(target=self._run, name="spansieve-model", daemon=True)
+        metrics.watch(lambda: len(self._jobs), lambda: self.state is State.READY)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def refuse_new(self) -> None:
+        """From now on. Takes no lock: a signal handler calls this."""
+        if self.state is not State.FAILED:
+            self.state = State.STOPPING
+
+    def close(self, timeout: float | None = None) -> None:
+        """When everything accepted is answered."""
+        self.refuse_new()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join(timeout)
+
+    # ---- The requests' side
+
+    def submit(self, tasks: Sequence[Task]) -> Job[Answer]:
+        """Raises RefusedError where there is no place for it."""
+        job: Job[Answer] = Job(tasks)
+        with self._changed:
+            if self.state is State.LOADING:
+                raise not_ready()
+            if self.state is not State.READY:
+                raise shutting_down()
+            if len(self._jobs) >= self.limits.queue:
+                raise queue_full(self.limits.queue, self._seconds_to_wait())
+            if tasks:
+                self._jobs.append(job)
+                self._changed.notify_all()
+        if not tasks:
+            job.future.set_result([])
+        return job
+
+    def withdraw(self, job: Job[Answer]) -> None:
+        """Nobody waits for it any more."""
+        job.future.cancel()
+        with self._changed:
+            self._drop(job)
+
+    def _drop(self, job: Job[Answer]) -> None:
+        if job in self._jobs:
+            self._jobs.remove(job)
+
+    def _seconds_to_wait(self) -> int:
+        waiting = sum(job.characters_left for job in self._jobs)
+        return max(1, math.ceil(waiting / self._rate))
+
+    # ---- The worker's side
+
+    def _run(self) -> None:
+        try:
+            answer = self._prepare()
+            if self.state is State.LOADING:
+                self.state = State.READY
+            self._work(answer)
+        except BaseException as error:  # whatever it is, nobody may wait for a thread that is no more
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        with self._changed:
+            self.state = State.FAILED
+            jobs, self._jobs = self._jobs, deque()
+        for job in (*self._taken, *jobs):
+            if not job.future.done() and job.future.set_running_or_notify_cancel():
+                job.future.set_exception(worker_ended())
+        if self._on_failure is not None:
+            self._on_failure(error)
+
+    def _work(self, answer: Callable[[Sequence[Task]], list[Answer]]) -> None:
+        while batch := self._take():
+            self._taken = {job for job, _ in batch}
+            begin = time.perf_counter()
+            self._answer(answer, batch)
+            took = time.perf_counter() - begin
+            self.metrics.batch_seconds.observe(took)
+            self.metrics.batch_texts.observe(len(batch))
+            self.metrics.texts.inc(len(batch))
+            rate = sum(len(task.text) for _, task in batch) / max(took, 1e-6)
+            self._rate = max(1.0, 0.9 * self._rate + 0.1 * rate)
+
+    def _take(self) -> list[tuple[Job[Answer], Task]]:
+        """The next batch; an empty one when there will be none."""
+        with self._changed:
+            while not self._jobs:
+                if self.state is State.STOPPING:
+                    return []
+                self._changed.wait(0.5)  # `refuse_new` wakes nobody
+                if self._jobs:
+                    self._wait_for_company()  # in which all may be withdrawn again
+            return self._gather()
+
+    def _wait_for_company(self) -> None:
+        deadline = time.monotonic() + self.limits.batch_wait
+        while not self._is_full() and (left := deadline - time.monotonic()) > 0:
+            self._changed.wait(left)
+
+    def _is_full(self) -> bool:
+        texts = sum(len(job.tasks) - job.taken for job in self._jobs)
+        characters = sum(job.characters_left for job in self._jobs)
+        return texts >= self.limits.batch_texts or characters >= self.limits.batch_characters
+
+    def _gather(self) -> list[tuple[Job[Answer], Task]]:
+        """A text of each request in turn, until the batch is full. Who had no turn is first in the next."""
+        batch: list[tuple[Job[Answer], Task]] = []
+        characters = 0
+        while self._jobs and len(batch) < self.limits.batch_texts:
+            job = self._jobs[0]
+            characters += len(job.next.text)
+            if batch and characters > self.limits.batch_characters:
+                break
+            batch.append((job, job.next))
+            job.taken += 1
+            self._jobs.popleft()
+            if job.taken < len(job.tasks):
+                self._jobs.append(job)
+        return batch
+
+    def _answer(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: list[tuple[Job[Answer], Task]]) -> None:
+        wanted = [(job, task) for job, task in batch if not job.future.done()]
+        if not wanted:
+            return
+        try:
+            answers = answer([task for _, task in wanted])
+        except Exception as error:
+            if len(wanted) > 1:  # one of them is to blame, and the others must not pay for it
+                middle = len(wanted) // 2
+                self._answer(answer, wanted[:middle])
+                self._answer(answer, wanted[middle:])
+            else:
+                self._fail(wanted[0][0], error)
+            return
+        for (job, _), one in zip(wanted, answers):
+            job.answers.append(one)
+            if len(job.answers) == len(job.tasks) and job.future.set_running_or_notify_cancel():
+                job.future.set_result(job.answers)
+
+    def _fail(self, job: Job[Answer], error: Exception) -> None:
+        """On its first text that is not answered."""
+        index = len(job.answers)
+        told: Exception
+        if isinstance(error, ConstraintError):  # the client's mistake
+            told = cannot_be(index, error)
+        else:
+            told = FailedTextError(index)
+            logger.exception("the model failed on a text of %d characters", len(job.tasks[index].text))
+            self.metrics.failed_texts.inc()
+        with self._changed:
+            self._drop(job)
+        if job.future.set_running_or_notify_cancel():
+            job.future.set_exception(told)

@@ -1,0 +1,59 @@
+"""Which weights learn at which rate, and how the rates change over a run.
+
+Rates follow from the number of the step alone, so there is nothing to restore when a run goes on.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from spansieve.config import TrainingConfig
+from spansieve.models.tagger import Tagger
+
+
+def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Pretrained weights and the rest apart; biases, norms and tables are not drawn to zero."""
+    tables = _tables(tagger)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in tagger.named_parameters():
+        if parameter.requires_grad:
+            is_pretrained = tagger.encoder.is_pretrained and name.startswith("encoder.model.")
+            rate = config.encoder_learning_rate if is_pretrained else config.learning_rate
+            decay = config.weight_decay if parameter.ndim > 1 and parameter not in tables else 0.0
+            groups.setdefault((rate, decay), []).append(parameter)
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+    listed = [
+        {"params": parameters, "lr": rate, "weight_decay": decay, "full_rate": rate}
+        for (rate, decay), parameters in groups.items()
+    ]
+    return kind(listed, fused=True)
+
+
+def _tables(tagger: Tagger) -> set[torch.Tensor]:
+    """Rows that a batch has no token for would only ever shrink."""
+    return {module.weight for module in tagger.modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))}
+
+
+def set_rates(optimizer: torch.optim.Optimizer, config: TrainingConfig, step: int, num_steps: int) -> float:
+    """For the step with this number, from 0. Returns the part of the full rates that it gets."""
+    part = rate_part(config, step, num_steps)
+    for group in optimizer.param_groups:
+        group["lr"] = group["full_rate"] * part
+    return part
+
+
+def rate_part(config: TrainingConfig, step: int, num_steps: int) -> float:
+    """
+    >>> [round(rate_part(TrainingConfig(warmup=0.2), step, 10), 3) for step in (0, 1, 2, 6, 9)]
+    [0.5, 1.0, 1.0, 0.5, 0.125]
+    """
+    rising = round(config.warmup * num_steps)
+    if step < rising:
+        return (step + 1) / rising
+    left = (num_steps - step) / max(num_steps - rising, 1)
+    if config.schedule == "linear":
+        return left
+    return 0.5 * (1 - math.cos(math.pi * left)) if config.schedule == "cosine" else 1.0

@@ -1,0 +1,174 @@
+"""The folder of a run: whose it is, and that one run at a time writes there.
+
+run.json       configuration, fingerprint of the data, number of processes: what --resume goes on with
+checkpoints/   where training stands
+model/         the best on dev: what `spansieve predict` takes
+results.json   configuration, history, scores
+curves.png     loss and dev scores over the epochs
+logs/          what a tracker was told
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spansieve.config import Config, to_dict
+from spansieve.data.example import Example
+from spansieve.persistence.atomic import write_durably
+from spansieve.training.checkpoints import newest_checkpoint
+
+RUN, CHECKPOINTS, MODEL, RESULTS, CURVES, LOGS = (
+    "run.json",
+    "checkpoints",
+    "model",
+    "results.json",
+    "curves.png",
+    "logs",
+)
+LOCK = ".lock"
+FORMAT = 1
+
+
+class TrainingError(RuntimeError):
+    """A run cannot start or go on; what it has reached is on the disk."""
+
+
+def about_run(
+    config: Config, train_examples: Sequence[Example], dev_examples: Sequence[Example], processes: int
+) -> dict[str, Any]:
+    """Everything that the result follows from."""
+    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
+    return {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
+
+
+def fingerprint(examples: Sequence[Example]) -> str:
+    """Equal when the sentences and what is known of them are."""
+    digest = hashlib.sha256()
+    for example in examples:
+        known = [example.tokens, example.segments, *([example.unknown] if example.unknown else ())]
+        digest.update(json.dumps(known).encode())
+    return digest.hexdigest()
+
+
+def check_folder(folder: Path, about: dict[str, Any], resume: bool) -> None:
+    """Whether this run may write there. One that never came to anything is no obstacle."""
+    if not _has_progress(folder):
+        return
+    if not (folder / RUN).exists():
+        raise TrainingError(f"{folder} is not empty and holds no run of ours: choose another folder")
+    if not resume:
+        raise TrainingError(f"{folder} already holds a run: go on with --resume, or choose another folder")
+    differences = _differences(_read(folder), about)
+    if differences:
+        raise TrainingError(f"--resume needs the same run as the one in {folder}, but {'; '.join(differences)}")
+
+
+def open_folder(folder: Path, about: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    on_disk(folder, lambda: write_durably(folder / RUN, json.dumps(about, indent=2) + "\n"))
+
+
+def is_run_on(folder: Path, train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> bool:
+    """True when the folder holds a run on just these examples."""
+    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
+    return (folder / RUN).exists() and _read(folder)["data"] == data
+
+
+def remove_run(folder: Path) -> None:
+    """What a run has written, and nothing else."""
+    for name in (CHECKPOINTS, MODEL, LOGS):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (RUN, RESULTS, CURVES):
+        (folder / name).unlink(missing_ok=True)
+
+
+def on_disk(folder: Path, write: Callable[[], Any]) -> None:
+    """With an error that says what is left where the disk is full or fails."""
+    try:
+        write()
+    except OSError as error:
+        good = newest_checkpoint(folder / CHECKPOINTS)
+        kept = "no checkpoint was written yet" if good is None else f"the checkpoint of step {good.step} is intact"
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        way_out = "make room, then --resume" if is_full else "--resume when it can be written again"
+        raise TrainingError(f"cannot write to {folder}: {error.strerror or error}; {kept}: {way_out}") from error
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """No second run writes there meanwhile. A killed one leaves no lock. What cannot be locked is warned of."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as file:
+        if not _lock(file.fileno(), folder):
+            raise TrainingError(f"another run is writing to {folder}: wait for its end, or choose another folder")
+        yield
+
+
+def _lock(file: int, folder: Path) -> bool:
+    """False when somebody else has the lock."""
+    try:
+        import fcntl
+    except ImportError:
+        _warn_of_no_lock(folder, "this system has no fcntl")
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        _warn_of_no_lock(folder, error.strerror or str(error))  # a file system may have no locks
+    return True
+
+
+@functools.cache  # once, however many runs there are in the folder
+def _warn_of_no_lock(folder: Path, reason: str) -> None:
+    consequence = "a second run in it would not be noticed, and the two would overwrite each other"
+    warnings.warn(f"{folder} cannot be locked ({reason}): {consequence}", RuntimeWarning, stacklevel=2)
+
+
+def _has_progress(folder: Path) -> bool:
+    names = (f"{CHECKPOINTS}/step-*", MODEL, f".{MODEL}.new", f".{MODEL}.old")
+    return any(next(folder.glob(name), None) is not None for name in names)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    path = folder / RUN
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if known["format"] != FORMAT:
+            raise TrainingError(f"{path} must be of format {FORMAT}, got {known['format']}: another version wrote it")
+        return {name: known[name] for name in ("processes", "config", "data")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrainingError(f"{path} is damaged: {error!r}") from error
+
+
+def _differences(known: dict[str, Any], about: dict[str, Any]) -> list[str]:
+    old, new = flat(known["config"]), flat(about["config"])
+    found = [
+        f"{name} was {old.get(name)} and is {new.get(name)}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    found += [
+        f"the {name} data is not the same" for name in about["data"] if known["data"].get(name) != about["data"][name]
+    ]
+    if known["processes"] != about["processes"]:
+        found.append(f"it had {known['processes']} processes and has {about['processes']}")
+    return found
+
+
+def flat(settings: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """Settings by their dotted names, None as a word."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{where}{name}.") if isinstance(value, dict) else {f"{where}{name}": value}
+    return {name: "none" if value is None else value for name, value in found.items()}

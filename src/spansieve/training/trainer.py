@@ -1,0 +1,340 @@
+"""Training, from examples to the best model on dev.
+
+Everything that happens in a step follows from the configuration and the step's number: which sentences it has, its
+rates, its randomness. A run that goes on from a checkpoint therefore ends as an unbroken one does.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+
+from spansieve.config import Config
+from spansieve.data.augmentation import recased
+from spansieve.data.batching import plan_epoch, prepared_ahead, share
+from spansieve.data.example import Example
+from spansieve.models.storage import recover_model, save_model
+from spansieve.models.tagger import Batch, Tagger
+from spansieve.segments import NamedSegment
+from spansieve.training.accelerator import build_accelerator
+from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
+from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
+from spansieve.training.dev_score import DevScore, score_on
+from spansieve.training.ema import EMA
+from spansieve.training.optimizer import build_optimizer, set_rates
+from spansieve.training.run_folder import CHECKPOINTS, MODEL, TrainingError, on_disk
+
+SECONDS_PER_REPORT, STEPS_PER_REPORT = 0.5, 20
+SMALLEST_STEP = 8  # a last step with less than this part of the others' sentences is joined to one of them
+
+
+@dataclass
+class Progress:
+    """Where a run stands: everything but the weights, and all of it in each checkpoint."""
+
+    step: int = 0
+    epoch: int = 0  # complete ones
+    in_epoch: int = 0  # steps of the current one
+    loss: float = 0.0  # summed over the sentences of the current epoch
+    best: float = -1.0
+    best_epoch: int = 0
+    seconds: float = 0.0  # of training
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Trainer:
+    """One run in one folder."""
+
+    def __init__(
+        self,
+        config: Config,
+        train: Sequence[Example],
+        dev: Sequence[Example],
+        folder: Path,
+        observer: Observer,
+        trackers: Sequence[str] = (),
+        use_cpu: bool = False,
+        look: Callable[[int, Tagger], None] | None = None,
+    ) -> None:
+        self.config, self.folder, self.observer, self.look = config.training, folder, observer, look
+        self.train_examples, self.dev_examples = train, dev
+        self.accelerator = build_accelerator(self.config.precision, folder, trackers, use_cpu)
+        if len(train) < self.accelerator.num_processes:
+            raise ValueError(
+                f"training data must have a sentence for each of {self.accelerator.num_processes} processes, "
+                f"got {len(train)}"
+            )
+        torch.manual_seed(self.config.seed)
+        self.tagger = Tagger.for_data(config.model, train).to(self.accelerator.device)
+        self.gold, self.counts = _gold(self.tagger, train, dev)
+        self.optimizer = build_optimizer(self.tagger, self.config)
+        decay = self.config.ema_decay
+        self.ema = None if decay is None else EMA(self.tagger, decay)
+        self.model = self.accelerator.prepare_model(self.tagger)
+        if self.config.cuda_graphs:
+            self._check_one_gpu()
+            self.tagger.encoder.replay_in_training()
+        self.lengths = [len(example.tokens) for example in train]
+        self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
+        self.progress = Progress()
+        self.num_steps = self.config.epochs * len(self._plan(0))
+
+    def _check_one_gpu(self) -> None:
+        device, processes = self.accelerator.device.type, self.accelerator.num_processes
+        if device != "cuda" or processes > 1:
+            raise ValueError(f"training.cuda_graphs needs one process on a GPU, got {processes} on {device}")
+
+    # ---- The run -----------------------------------------------------------------------------------------------------
+
+    def run(self, resume: bool) -> Progress:
+        """Train until the last epoch or until patience ends. The best model on dev is then in `folder/model`."""
+        if resume:
+            self._go_on()
+        if self.accelerator.is_main_process:
+            self.observer.on_start(self.counts, self.num_steps, self.progress.step)
+        self._started = self._reported = self._saved = time.monotonic()
+        self._seconds_before = self.progress.seconds
+        while self.progress.epoch < self.config.epochs and not self._is_out_of_patience():
+            self._run_epoch()
+        self.accelerator.wait_for_everyone()  # the main process may still be writing
+        self.accelerator.end_training()
+        return self.progress
+
+    def _go_on(self) -> None:
+        if self.accelerator.is_main_process:
+            recover_model(self.folder / MODEL)
+        self.accelerator.wait_for_everyone()
+        checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
+        steps = {None if checkpoint is None else checkpoint.step}
+        if self.accelerator.num_processes > 1:
+            steps = set(gather_object(list(steps)))
+        if len(steps) > 1:
+            raise TrainingError(f"every process must see the same checkpoints in {self.folder}, got steps {steps}")
+        if checkpoint is not None:
+            restore(checkpoint, self.tagger, self.optimizer, self.ema)
+            self.progress = Progress(**checkpoint.state["progress"])
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.config.patience
+        return patience is not None and self.progress.epoch - self.progress.best_epoch >= patience
+
+    def _run_epoch(self) -> None:
+        steps = self._plan(self.progress.epoch)
+        left = steps[self.progress.in_epoch :]
+        self._open_sums()
+        self.model.train()
+        for step, batches in zip(left, prepared_ahead(left, self._batches)):
+            self._train_step(step, batches)
+            if step is not left[-1] and self._is_checkpoint_due():
+                self._take_in_losses()
+                self._save_checkpoint()
+        self._take_in_losses()
+        self._end_epoch()
+
+    def _plan(self, epoch: int) -> list[list[int]]:
+        smallest = max(self.accelerator.num_processes * self.config.accumulation, self.step_size // SMALLEST_STEP)
+        return plan_epoch(self.lengths, self.step_size, self.config.seed, epoch, smallest)
+
+    def _batches(self, step: Sequence[int]) -> list[Batch]:
+        """This process's part of a step."""
+        accelerator = self.accelerator
+        parts = share(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
+        return [self._batch(part) for part in parts]
+
+    def _batch(self, part: Sequence[int]) -> Batch:
+        unknown = [self.train_examples[i].unknown for i in part]
+        return self.tagger.batch([self._tokens_of(i) for i in part], [self.gold[i] for i in part], unknown)
+
+    def _tokens_of(self, i: int) -> Sequence[str]:
+        seed = f"{self.config.seed}/{self.progress.epoch}/{i}"
+        return recased(self.train_examples[i].tokens, self.config.uppercase_rate, seed)
+
+    def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
+        if self.look is not None:
+            self.look(self.progress.step, self.tagger)
+        # The step's own seed: there is no state of chance to restore, and each process draws its own.
+        seed = (self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index
+        torch.manual_seed(seed % 2**63)
+        part = set_rates(self.optimizer, self.config, self.progress.step, self.num_steps)
+        for batch in batches[:-1]:
+            with self.accelerator.no_sync(self.model):
+                self._backward(batch, len(step))
+        self._backward(batches[-1], len(step))
+        if self.config.clip is not None:
+            self._norm: Tensor | None = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.step += 1
+        self.progress.in_epoch += 1
+        if self.ema is not None:
+            self.ema.update(self.progress.step)
+        self._sentences += len(step)
+        self._tokens += sum(self.lengths[i] for i in step)
+        if self._is_report_due():
+            self._report_step(part)
+
+    def _is_report_due(self) -> bool:
+        """By the clock; where there are several processes, by the count of steps, on which all agree."""
+        if self.accelerator.num_processes > 1:
+            return self.progress.step % STEPS_PER_REPORT == 0
+        return time.monotonic() - self._reported > SECONDS_PER_REPORT
+
+    def _is_checkpoint_due(self) -> bool:
+        """By the clock of the main process, which the others are told now and then."""
+        is_due = time.monotonic() - self._saved > self.config.checkpoint_seconds
+        if self.accelerator.num_processes == 1:
+            return is_due
+        if self.progress.step % STEPS_PER_REPORT:
+            return False
+        told = torch.tensor(float(is_due and self.accelerator.is_main_process), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(told, "sum"))
+
+    def _backward(self, batch: Batch, num_sentences: int) -> None:
+        """The loss is a mean over the sentences of the whole step, on all processes, whose gradients are averaged."""
+        with self._finite_weights():
+            losses = self.model(batch.to(self.accelerator.device))
+        total = reduce(torch.add, losses.values()).sum()
+        # On this thread: autograd's own one for a GPU would have to be woken up for each step.
+        with torch.autograd.set_multithreading_enabled(False):
+            self.accelerator.backward(total * (self.accelerator.num_processes / num_sentences))
+        # Added up when they are reported: a GPU would wait for each small sum.
+        self._totals.append(total.detach())
+        for name, loss in losses.items():
+            self._loss_parts.setdefault(name, []).append(loss.detach())
+
+    @contextmanager
+    def _finite_weights(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:  # no distribution takes scores that are no numbers
+            if all(bool(torch.isfinite(parameter).all()) for parameter in self.tagger.parameters()):
+                raise
+            raise self._diverged("weights", math.nan) from error
+
+    def _diverged(self, what: str, value: float) -> TrainingError:
+        return TrainingError(
+            f"the {what} must be finite, got {value} by step {self.progress.step}: "
+            "a lower rate (training.learning_rate, training.encoder_learning_rate) may help"
+        )
+
+    # ---- What is reported and kept -----------------------------------------------------------------------------------
+
+    def _open_sums(self) -> None:
+        self._loss = self.progress.loss if self.accelerator.is_main_process else 0.0  # of the epoch, on this process
+        self._norm = None  # of the last step's gradient
+        self._totals: list[Tensor] = []  # since the last report, as are the parts
+        self._loss_parts: dict[str, list[Tensor]] = {}
+        self._sentences = self._tokens = 0
+
+    def _take_in_losses(self) -> tuple[float, dict[str, float]]:
+        """Losses since the last time, per sentence. The host waits for the device here, and not in every step."""
+        parts = {name: self._over_processes(float(torch.cat(some).sum())) for name, some in self._loss_parts.items()}
+        total, sentences = sum(parts.values()), max(self._sentences, 1)
+        for loss in torch.stack(self._totals).tolist() if self._totals else ():
+            self._loss += loss  # one by one, so that the sum is the same whenever there are reports
+        self.progress.loss = self._over_processes(self._loss)
+        self._totals, self._loss_parts = [], {}
+        self._sentences = self._tokens = 0
+        for name, value in (("loss", self.progress.loss), ("norm of the gradient", self._norm)):
+            if value is not None and not math.isfinite(value):
+                raise self._diverged(name, float(value))
+        return total / sentences, {name: value / sentences for name, value in parts.items()}
+
+    def _over_processes(self, value: float) -> float:
+        if self.accelerator.num_processes == 1:
+            return value
+        return sum(gather_object([value]))
+
+    def _report_step(self, rate_part: float) -> None:
+        tokens, elapsed = self._tokens, time.monotonic() - self._reported
+        loss, parts = self._take_in_losses()
+        self._reported = time.monotonic()
+        self._clock()
+        left = self.progress.seconds / self.progress.step * (self.num_steps - self.progress.step)
+        if self.accelerator.is_main_process:
+            report = StepReport(
+                self.progress.step,
+                self.num_steps,
+                self.progress.epoch + 1,
+                loss,
+                parts,
+                tokens / elapsed,
+                left,
+                rate_part,
+            )
+            self.observer.on_step(report)
+            self.accelerator.log({"train/loss": loss, "train/rate": rate_part}, step=self.progress.step)
+
+    def _clock(self) -> None:
+        self.progress.seconds = self._seconds_before + time.monotonic() - self._started
+
+    def _end_epoch(self) -> None:
+        progress = self.progress
+        score = self._score()
+        progress.epoch += 1
+        progress.in_epoch = 0
+        is_best = score.f1 > progress.best
+        if is_best:
+            progress.best, progress.best_epoch = score.f1, progress.epoch
+        self._clock()
+        loss, progress.loss = progress.loss / max(len(self.train_examples), 1), 0.0
+        dev = {"precision": score.precision, "recall": score.recall, "f1": score.f1}
+        report = EpochReport(progress.epoch, progress.step, loss, dev, is_best, progress.seconds, score.graph)
+        progress.history.append(report.to_dict())
+        if self.accelerator.is_main_process:
+            if is_best:
+                weights = self._weights()
+                on_disk(self.folder, lambda: save_model(self.tagger, self.folder / MODEL, weights=weights))
+            self.observer.on_epoch(report)
+            values = {f"dev/{name}": value for name, value in (dev | score.graph).items()}
+            self.accelerator.log(values, step=progress.step)
+        self._save_checkpoint()
+        self._reported = time.monotonic()
+
+    def _score(self) -> DevScore:
+        average = nullcontext() if self.ema is None else self.ema.applied()
+        with self._finite_weights(), average:
+            return score_on(self.tagger, self.dev_examples, self.accelerator)
+
+    def _weights(self) -> dict[str, Tensor]:
+        """What is kept as the model: averaged where there is an average."""
+        return dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
+
+    def _save_checkpoint(self) -> None:
+        self._clock()
+        if self.accelerator.is_main_process:
+            state = {"progress": vars(self.progress)}
+            tensors = tensors_of(self.tagger, self.optimizer, self.ema)
+            place, step = self.folder / CHECKPOINTS, self.progress.step
+            on_disk(self.folder, lambda: write_checkpoint(place, step, state, tensors))
+        self._saved = time.monotonic()
+
+
+def _gold(
+    tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]
+) -> tuple[list[list[NamedSegment]], DataCounts]:
+    found = [tagger.training_segments(example) for example in train]
+    known = set(tagger.labels)
+    unknown = {segment.label for example in dev for segment in example.segments} - known
+    counts = DataCounts(
+        sentences=len(train),
+        entities=sum(len(example.segments) for example in train),
+        labels=tuple(tagger.labels),
+        max_width=None if tagger.head.takes_any_width else tagger.head.max_width,
+        widest=max(segment.width for example in train for segment in example.segments),
+        lost_to_overlaps=sum(overlaps for _, overlaps, _ in found),
+        lost_to_width=sum(wide for _, _, wide in found),
+        unknown_in_dev=tuple(sorted(unknown)),
+        unknown_tokens=sum(example.num_unknown for example in train),
+    )
+    return [segments for segments, _, _ in found], counts

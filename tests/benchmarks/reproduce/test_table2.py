@@ -1,0 +1,62 @@
+"""Table 2 on a corpus of a few sentences: every model is timed, and speed-ups follow from the times."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from benchmarks.reproduce.table2 import HEADS, Cost, _our_row, _their_row, costs
+from tests.benchmarks.reproduce.conftest import SETTINGS
+from tests.prediction.test_error_analysis import SENTENCES, tagger
+from tests.training import runs
+
+EXAMPLES = [runs.Example.of(text) for text in SENTENCES]
+
+
+def test_the_command_uses_the_runs_of_table1(terminal, towns, tmp_path):
+    common = ["--data", towns, "--runs", tmp_path / "runs", "--out", tmp_path / "out", "--device", "cpu", *SETTINGS]
+    terminal("table1", *common, "--seeds", "1", "--heads", ",".join(HEADS))
+    answer = terminal("table2", *common, "--batch", "4", "--seconds", "0.001", "--paper", "conll2003")
+    assert answer.code == 0, answer.err
+    assert "3 runs, 3 of them finished before" in answer.out
+    page = (tmp_path / "out" / "table2_towns_builtin_cpu.md").read_text()
+    assert "The first 9 test sentences" in page
+    assert "plain Python" in page
+    assert "| 18.5x |" in page  # the paper's
+    with (tmp_path / "out" / "table2_towns_builtin_cpu.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == ["CRF", "Semi-CRF", "FSemiCRF"]
+    assert all(float(row[name]) > 0 for row in rows for name in ("scoring, ms", "decoding, ms"))
+    assert (tmp_path / "out" / "table2_towns_builtin_cpu.png").exists()
+
+
+def test_every_head_is_timed_at_every_batch_size():
+    found = costs({head: tagger(head) for head in ("crf", "fsemicrf")}, EXAMPLES, [1, 3], 0.001, "cpu")
+    assert [(cost.head, cost.batch) for cost in found] == [("crf", 1), ("fsemicrf", 1), ("crf", 3), ("fsemicrf", 3)]
+    assert all(cost.scoring > 0 and cost.decoding > 0 for cost in found)
+    assert {cost.baseline for cost in found if cost.head == "fsemicrf"} == {"plain Python"}
+    alone = costs({"fsemicrf": tagger("fsemicrf")}, EXAMPLES, [2], 0.001, "cpu", with_baselines=False)
+    assert alone[0].baseline is None
+
+
+def test_speed_ups_are_over_the_semi_crf():
+    slow, ours = Cost("semicrf", 8, 4.0, 3.0, "torch-struct", 60.0), Cost("fsemicrf", 8, 4.0, 0.5, "plain Python", 2.0)
+    row = _our_row(ours, [slow, ours], "ontonotes5")
+    assert (row["decoding speed-up"], row["overall speed-up"]) == ("6x", "1.56x")
+    assert (row["decoding, paper"], row["speed-up, paper"]) == (0.2, "138x")
+    theirs = _their_row(ours, [slow, ours])
+    assert theirs["speed-up over Semi-CRF"] == "30x"
+    assert theirs["speed-up over Semi-CRF, ours"] == "6x"
+    assert theirs["ours is faster by"] == "4x"
+
+
+def test_without_a_semi_crf_there_is_no_speed_up():
+    assert _our_row(Cost("crf", 1, 1.0, 1.0), [], None)["decoding speed-up"] == ""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_paper_has_every_head(head):
+    from benchmarks.reproduce.paper import CORPORA, TABLE2
+
+    assert all(TABLE2[corpus][head] for corpus in CORPORA)

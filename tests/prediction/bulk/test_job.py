@@ -1,0 +1,333 @@
+"""Bulk prediction in one process: every row comes out once, with all that it had, whatever happens in between."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spansieve.models.storage import save_model
+from spansieve.prediction.bulk import job
+from spansieve.prediction.bulk.blocks import Block, blocks_of, files_of
+from spansieve.prediction.bulk.job import Job, run_bulk
+from spansieve.prediction.bulk.ledger import BulkError, Ledger
+from spansieve.prediction.bulk.rows import Columns, JsonRows
+from spansieve.prediction.predictor import Predictor
+from tests.prediction.trained import trained
+
+TEXTS = ["we went to Paris yesterday", "", "word. " * 9 + "in القاهرة today", "Ada  Lovelace lives in New\nYork ."]
+
+
+@pytest.fixture(scope="module")
+def model(predictor, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("bulk") / "model"
+    save_model(predictor.tagger, folder)
+    return folder
+
+
+def rows(number: int) -> list[dict]:
+    return [{"id": i, "text": f"{TEXTS[i % len(TEXTS)]} {i}", "more": {"x": [i, None]}} for i in range(number)]
+
+
+def write_jsonl(path: Path, rows: list[dict]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def read_parts(folder: Path) -> list[dict]:
+    found = []
+    for path in sorted(folder.glob("part-*")):
+        if path.suffix == ".parquet":
+            found += pq.read_table(path).to_pylist()
+        else:
+            found += [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return found
+
+
+def check_rows(found: list[dict], given: list[dict], predictor: Predictor) -> None:
+    """In the order of the input, each once, unchanged but for the new column, which is what the predictor finds."""
+    assert [{name: row[name] for name in given[0]} for row in found] == given
+    for row, expected in zip(found, predictor.predict_texts([row["text"] for row in given])):
+        assert row.get("error") is None
+        got = row["entities"]
+        assert [{**entity, "probability": 0} for entity in got] == [
+            e._replace(probability=0)._asdict() for e in expected
+        ]
+        assert [e["probability"] for e in got] == pytest.approx([e.probability for e in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("block_size", [20, 300, 1 << 20])
+def test_json_lines(model, predictor, tmp_path, block_size):
+    given = rows(20)
+    write_jsonl(tmp_path / "in.jsonl", given)
+    done = run_bulk(Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=block_size))
+    found = read_parts(tmp_path / "out")
+    check_rows(found, given, predictor)
+    assert (done.rows, done.errors, done.skipped) == (20, 0, 0)
+    assert done.entities == sum(len(row["entities"]) for row in found) > 10
+    assert done.parts == len(list((tmp_path / "out").glob("part-*")))
+
+
+def test_parquet(model, predictor, tmp_path):
+    given = rows(20)
+    pq.write_table(pa.Table.from_pylist(given), tmp_path / "in.parquet", row_group_size=3)
+    done = run_bulk(Job(model, str(tmp_path / "in.parquet"), str(tmp_path / "out"), block_size=1))
+    assert (done.rows, done.parts) == (20, 7)
+    check_rows(read_parts(tmp_path / "out"), given, predictor)
+    schema = pq.read_schema(tmp_path / "out" / "part-000000.parquet")
+    assert schema.names == ["id", "text", "more", "entities", "error"]
+
+
+def test_a_folder_of_all_kinds(model, predictor, tmp_path):
+    given = rows(24)
+    source = tmp_path / "in"
+    (source / "deep").mkdir(parents=True)
+    write_jsonl(source / "a.jsonl", given[:6])
+    with gzip.open(source / "b.jsonl.gz", "wb") as file:
+        file.write("\n\r\n".join(json.dumps(row) for row in given[6:12]).encode())  # blank lines, and none at the end
+    pq.write_table(pa.Table.from_pylist(given[12:18]), source / "c.parquet")
+    content = "".join(json.dumps(row) + "\r\n" for row in given[18:])
+    (source / "deep" / "d.ndjson").write_bytes(b"\xef\xbb\xbf" + content.encode())
+    (source / "_SUCCESS").write_text("")
+    (source / ".hidden.jsonl").write_text("{}")
+    (source / "notes.txt").write_text("not data")
+    job = Job(model, str(source), str(source / "out"), block_size=200)  # the output lies within the input
+    assert run_bulk(job).rows == 24
+    check_rows(read_parts(source / "out"), given, predictor)
+    assert run_bulk(job).skipped == run_bulk(job).parts
+
+
+def test_an_object_store(model, predictor):
+    """fsspec's own in memory stands for any that it knows."""
+    store = fsspec.filesystem("memory")
+    given = rows(10)
+    store.pipe_file("/bucket/in/a.jsonl", "\n".join(map(json.dumps, given)).encode())
+    job = Job(model, "memory://bucket/in", "memory://bucket/out", block_size=300)
+    done = run_bulk(job)
+    found = [
+        json.loads(line) for path in sorted(store.glob("/bucket/out/part-*")) for line in store.cat(path).splitlines()
+    ]
+    check_rows(found, given, predictor)
+    again = run_bulk(job)
+    assert again.skipped == again.parts == done.parts > 1
+    assert again.rows == done.rows == 10
+
+
+def test_the_pipeline_writes_the_same(model, predictor, tmp_path):
+    given = rows(12)
+    write_jsonl(tmp_path / "in.jsonl", given)
+    job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300, precision="bf16")
+    assert run_bulk(job).rows == 12
+    found, expected = read_parts(tmp_path / "out"), predictor.predict_texts([row["text"] for row in given])
+    assert [row["id"] for row in found] == list(range(12))
+    places = [[(e["start"], e["end"], e["label"]) for e in row["entities"]] for row in found]
+    assert places == [[entity[:3] for entity in entities] for entities in expected]
+
+
+def test_only_what_is_probable_enough(tmp_path):
+    made = trained("semicrf", steps=15)  # not sure of much
+    save_model(made.tagger, tmp_path / "model")
+    write_jsonl(tmp_path / "in.jsonl", rows(12))
+    job = Job(tmp_path / "model", str(tmp_path / "in.jsonl"), str(tmp_path / "all"))
+    run_bulk(job)
+    found = [row["entities"] for row in read_parts(tmp_path / "all")]
+    shares = sorted(entity["probability"] for entities in found for entity in entities)
+    threshold = (shares[0] + shares[-1]) / 2
+    run_bulk(replace(job, output=str(tmp_path / "some"), threshold=threshold))
+    some = [row["entities"] for row in read_parts(tmp_path / "some")]
+    assert some == [[entity for entity in entities if entity["probability"] >= threshold] for entities in found]
+    assert 0 < sum(map(len, some)) < len(shares)
+
+
+# ---- Rows that are no rows -------------------------------------------------------------------------------------------
+
+BAD = [
+    (b'{"id": 1}', "must have a column 'text'"),
+    (b'{"id": 2, "text": null}', "must be a string, got null"),
+    (b'{"text": 7, "id": 12345678901234567890}', "must be a string, got int"),
+    (b"{}", "must have a column 'text'"),
+    (b"{ }", "must have a column 'text'"),
+    (b"[1, 2]", "must be a JSON object, got list"),
+    (b'{"text": "a"', "must be JSON"),
+    (b"\xff\xfe", "must be JSON"),
+    (b"[" * 100_000, "must be JSON"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD, ids=[reason + str(i) for i, (_, reason) in enumerate(BAD)])
+def test_a_bad_line_says_why_and_keeps_what_it_has(model, tmp_path, line, reason):
+    (tmp_path / "in.jsonl").write_bytes(b'{"text": "Paris"}\n' + line + b'\n{"text": "Ada Lovelace"}\n')
+    done = run_bulk(Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out")))
+    assert (done.rows, done.errors) == (3, 1)
+    first, bad, last = read_parts(tmp_path / "out")
+    assert first["entities"] is not None
+    assert last["entities"] is not None
+    assert "error" not in first
+    assert bad["entities"] is None
+    assert reason in bad["error"]
+    try:
+        kept = json.loads(line)
+    except (ValueError, RecursionError):
+        kept = None
+    expected = kept if isinstance(kept, dict) else {"line": line.decode(errors="replace")}
+    assert {name: value for name, value in bad.items() if name not in ("entities", "error")} == expected
+
+
+def test_bad_rows_of_parquet(model, tmp_path):
+    pq.write_table(pa.table({"text": ["Paris", None, "Rome"], "n": [1, 2, 3]}), tmp_path / "in.parquet")
+    assert run_bulk(Job(model, str(tmp_path / "in.parquet"), str(tmp_path / "out"))).errors == 1
+    assert [row["error"] for row in read_parts(tmp_path / "out")] == [
+        None,
+        "column 'text' must be a string, got null",
+        None,
+    ]
+    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "numbers.parquet")
+    assert run_bulk(Job(model, str(tmp_path / "numbers.parquet"), str(tmp_path / "out2"))).errors == 2
+
+
+def test_a_line_stays_as_it_was_written():
+    line = '{"text":"\\u0050aris \\ud800", "n": 1.10, "big": 123456789012345678901, "n": 2e400}'
+    rows = JsonRows(line.encode(), Columns(), "here")
+    (written,) = rows.written([[]]).decode().splitlines()
+    assert written == line[:-1] + ', "entities": []}'
+
+
+def test_columns_by_other_names(model, tmp_path):
+    write_jsonl(tmp_path / "in.jsonl", [{"body": "we went to Paris", "entities": "mine", "error": 0}])
+    wrong = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), Columns(text="body"))
+    with pytest.raises(BulkError, match=r"has a column 'entities' already: .* by entities_column"):
+        run_bulk(wrong)
+    columns = Columns(text="body", entities="found", error="found_error")
+    run_bulk(Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out2"), columns))
+    (row,) = read_parts(tmp_path / "out2")
+    assert (row["entities"], row["error"]) == ("mine", 0)
+    assert [entity["text"] for entity in row["found"]] == ["Paris"]
+    pq.write_table(pa.table({"body": ["a"], "n": [1]}), tmp_path / "in.parquet")
+    with pytest.raises(ValueError, match="must have a column 'text', got body, n"):
+        run_bulk(Job(model, str(tmp_path / "in.parquet"), str(tmp_path / "out3")))
+
+
+# ---- Interrupted -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 4])
+def test_an_interrupted_job_goes_on(model, predictor, tmp_path, monkeypatch, stop_after):
+    given = rows(20)
+    write_jsonl(tmp_path / "in.jsonl", given)
+    job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300)
+    commit, committed = Ledger.commit, []
+
+    def interrupted(self, block, content, outcome):
+        if len(committed) == stop_after:
+            (tmp_path / "out" / block.part).write_bytes(content[: len(content) // 2])  # a torn part, without a marker
+            raise KeyboardInterrupt
+        commit(self, block, content, outcome)
+        committed.append(block.index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_bulk(job)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*")}
+    seen = []
+    done = run_bulk(job, watch=lambda outcome, finished, total: seen.append((outcome.index, finished, total)))
+    assert done.skipped == stop_after
+    assert done.rows == 20
+    assert [finished for _, finished, _ in seen] == list(range(stop_after + 1, done.parts + 1))
+    assert not {index for index, _, _ in seen} & set(committed)
+    for index in committed:
+        path = tmp_path / "out" / f"part-{index:06d}.jsonl"
+        assert path.stat().st_mtime_ns == before[path]
+    check_rows(read_parts(tmp_path / "out"), given, predictor)
+    assert not list((tmp_path / "out").glob(".part*"))
+
+
+@pytest.mark.parametrize("damage", ["part", "marker", "cut"])
+def test_what_was_damaged_is_done_again(model, predictor, tmp_path, damage):
+    given = rows(8)
+    write_jsonl(tmp_path / "in.jsonl", given)
+    job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300)
+    parts = run_bulk(job).parts
+    if damage == "part":
+        (tmp_path / "out" / "part-000001.jsonl").unlink()
+    elif damage == "cut":
+        (tmp_path / "out" / "part-000001.jsonl").write_text("{")
+    else:
+        (tmp_path / "out" / "_spansieve" / "done" / "000001.json").write_text("{")
+    assert run_bulk(job).skipped == parts - 1
+    check_rows(read_parts(tmp_path / "out"), given, predictor)
+
+
+def test_another_job_does_not_go_on_there(model, tmp_path):
+    write_jsonl(tmp_path / "in.jsonl", rows(4))
+    job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"))
+    run_bulk(job)
+    with pytest.raises(BulkError, match="got one with another columns"):
+        run_bulk(Job(job.model, job.source, job.output, Columns(text="body")))
+    write_jsonl(tmp_path / "in.jsonl", rows(5))
+    with pytest.raises(BulkError, match="got one with another files"):
+        run_bulk(job)
+    with pytest.raises(BulkError, match="got something else"):
+        run_bulk(Job(model, str(tmp_path / "in.jsonl"), str(tmp_path)))
+
+
+def test_a_damaged_file_does_not_stop_the_others(model, predictor, tmp_path):
+    given = rows(6)
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "Paris"}\n' * 100)[:-20])
+    write_jsonl(source / "b.jsonl", given)
+    job = Job(model, str(source), str(tmp_path / "out"))
+    with pytest.raises(BulkError, match=r"1 of 2 blocks could not be read, .*a\.jsonl\.gz.*EOFError"):
+        run_bulk(job)
+    check_rows(read_parts(tmp_path / "out"), given, predictor)
+
+
+# ---- Files and blocks ------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 30), max_size=12),
+    block_size=st.integers(1, 60),
+    ends=st.booleans(),
+)
+def test_a_line_is_in_one_block_wherever_the_cuts_are(tmp_path_factory, lengths, block_size, ends):
+    folder = tmp_path_factory.mktemp("cuts")
+    lines = [json.dumps({"text": "x" * length, "id": i}) for i, length in enumerate(lengths)]
+    (folder / "a.jsonl").write_text("\n".join(lines) + ("\n" if ends and lines else ""))
+    files = files_of(str(folder), str(folder / "out"))
+    blocks = blocks_of(files, block_size, Columns())
+    written = b"".join(rows.written([[] for _ in rows.texts]) for rows in (block.read(Columns()) for block in blocks))
+    assert [json.loads(line)["id"] for line in written.splitlines()] == list(range(len(lengths)))
+
+
+def test_nonsense_is_refused(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file or folder"):
+        run_bulk(Job(model, str(tmp_path / "nowhere"), str(tmp_path / "out")))
+    (tmp_path / "a.txt").write_text("Paris")
+    with pytest.raises(ValueError, match=r"a\.txt must be named \.jsonl"):
+        run_bulk(Job(model, str(tmp_path / "a.txt"), str(tmp_path / "out")))
+    with pytest.raises(ValueError, match=r"must hold files named \.jsonl"):
+        run_bulk(Job(model, str(tmp_path), str(tmp_path / "out")))
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(ValueError, match="block_size must be at least 1, got 0"):
+        run_bulk(Job(model, str(tmp_path / "*.jsonl"), str(tmp_path / "out"), block_size=0))
+    with pytest.raises(ValueError, match="engine must be local or ray, got 'spark'"):
+        run_bulk(Job(model, str(tmp_path / "*.jsonl"), str(tmp_path / "out")), engine="spark")
+    with pytest.raises(ValueError, match="a model must be a folder"):
+        run_bulk(Job(tmp_path / "nothing", str(tmp_path / "*.jsonl"), str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_block_says_where_it_is():
+    assert str(Block(3, "file:///a.jsonl", 0, 10)) == "file:///a.jsonl bytes 0-10"
+    assert Block(3, "file:///a.parquet", 0, 10).part == "part-000003.parquet"
+    assert job.BLOCK_SIZE > 1 << 20
