@@ -23,11 +23,11 @@ _HOMES = {
     "Distribution": "distribution",
     "FilteredSemiMarkov": "filtered_semi_markov",
     "Gold": "gold",
-    "Known": "known",
+    "Known": "evidence",
     "LinearChain": "linear_chain",
     "NestedSegments": "nested",
     "SemiMarkov": "semi_markov",
-    "TagConstraints": "constraints",
+    "TagConstraints": "tag_constraints",
     "best_disjoint": "overlaps",
     "given": "conditioning",
 }
