@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spansieve.data.example import Example
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import HEADS
-from spansieve.prediction import texts as texts_module
+from spansieve.prediction import text_predictor as texts_module
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.predictor import Predictor, load
 from tests.prediction.trained import EXAMPLES, trained

@@ -12,7 +12,7 @@ from spansieve.training.run import train
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
-STEPS_APART = {"training__epochs": 8, "training__learning_rate": 0.01, "training__encoder_rate": 0.003}
+STEPS_APART = {"training__epochs": 8, "training__learning_rate": 0.01, "training__encoder_learning_rate": 0.003}
 
 
 def test_it_needs_one_batch_a_step():
