@@ -1,4 +1,4 @@
-"""How our docstrings become reference: what begins with `>>>` is code, and a comment beside a field tells of it."""
+"""How our docstrings become reference: what begins with `>>>` is code, and a comment beside a field describes it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class Docstrings(griffe.Extension):
     def on_attribute(self, *, attr: griffe.Attribute, **_: Any) -> None:
         if attr.docstring is None and attr.lineno and isinstance(attr.parent, griffe.Class) and attr.annotation:
             lines = attr.lines_collection[attr.filepath]
-            told = _BESIDE.search(lines[attr.lineno - 1]) or _ABOVE.match(lines[attr.lineno - 2])
-            if told:
-                attr.docstring = griffe.Docstring(told[1], parent=attr)
+            comment = _BESIDE.search(lines[attr.lineno - 1]) or _ABOVE.match(lines[attr.lineno - 2])
+            if comment:
+                attr.docstring = griffe.Docstring(comment[1], parent=attr)

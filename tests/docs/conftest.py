@@ -67,6 +67,7 @@ def reader(terminal, furnished, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in ("PIP_NO_INDEX", "PIP_DRY_RUN"):  # what is to be installed must be there
         monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # what builds a clone, too; 0 is pip's way to say no isolation
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.chdir(folder)
     known = dict(FORMATS)

@@ -22,8 +22,10 @@ SECONDS_TO_END = 60
 
 def make_clone(folder: Path, presets: Path) -> None:
     """A clone after its first `make`: the environment is there, and its command has little to do."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", "constraints-oldest.txt"):
+    for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt", "constraints-oldest.txt"):
         shutil.copy(ROOT / name, folder)
+    (folder / "src" / "spansieve").mkdir(parents=True)  # as much of it as pip looks at
+    shutil.copy(ROOT / "src" / "spansieve" / "__init__.py", folder / "src" / "spansieve")
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     venv.create(folder / ".venv", symlinks=True)
     write_program(folder / ".venv" / "bin" / "spansieve", presets)

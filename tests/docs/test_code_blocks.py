@@ -34,7 +34,8 @@ def read(path: Path, reader: Reader) -> None:
     """All that the page says it writes must be there in the end; it is not there before."""
     blocks = blocks_of(path)
     typed = "\n".join(command for block in blocks for command in block.commands)
-    made = list(map(Path, re.findall(r"--output (\S+)", typed.replace("make demo", "--output runs/demo/model"))))
+    typed = re.sub(r"^(make|spansieve) demo\b", "--output runs/demo/model", typed, flags=re.MULTILINE)
+    made = list(map(Path, re.findall(r"--output (\S+)", typed)))
     for place in made:
         shutil.rmtree(place, ignore_errors=True)
     for block in blocks:

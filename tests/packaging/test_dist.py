@@ -95,6 +95,8 @@ def test_the_sdist_holds_the_repository_and_nothing_that_was_made_from_it(built)
         "examples",
         "benchmarks",
         "results",
+        ".ci",
+        ".github",
         "Makefile",
         "constraints.txt",
         "constraints-oldest.txt",
