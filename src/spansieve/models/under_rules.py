@@ -1,4 +1,4 @@
-"""What deciding under rules is, whatever decides: no torch here."""
+"""Decoding under constraints, whatever the decoder: no torch here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_possible(is_possible: bool) -> None:
 
 
 def sure_of_required(segments: Segments, shares: Shares, rules: Sequence[Rules]) -> Shares:
-    """The shares, but that what is required is certain, whatever rounding makes of it."""
+    """The probabilities, but 1 for what is required, whatever rounding makes of it."""
     return [
         [1.0 if one.requires(segment) else share for segment, share in zip(found, each)]
         for found, each, one in zip(segments, shares, rules)
@@ -34,8 +34,8 @@ def above_thresholds(
     rules: Sequence[Rules],
     again: Callable[[Sequence[Known]], Segments],
 ) -> Segments:
-    """What lies below its threshold is forbidden and the rest decided again, until nothing does. `again` decides with
-    what it is told, and with all that it was told before.
+    """Forbid what lies below its threshold and decode the rest again, until nothing does. `again` decodes given what is
+    passed to it, and all that was passed before.
 
     Only what would have been in the output is ever forbidden, and what comes out has nothing below: it is the best of
     all sets that have nothing below, but where only maximal sets are paths, and what is forbidden leaves the graph.
