@@ -27,8 +27,8 @@ class ModelError(ValueError):
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Raise whatever goes wrong inside as a fault of the folder. Libraries below have many kinds of errors for it; those
-    in Rust even panic, which is no Exception."""
+    """Raise whatever goes wrong inside as a fault of the folder. Libraries below have many kinds of errors for it;
+    those in Rust even panic, which is no Exception."""
     try:
         yield
     except (ModelError, KeyboardInterrupt, SystemExit, GeneratorExit):
