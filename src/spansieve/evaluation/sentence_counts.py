@@ -64,17 +64,17 @@ def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 def precision_of(totals: np.ndarray) -> np.ndarray:
-    """(…, C) → (…)"""
+    """Precision, (…, C) → (…)"""
     return share(totals[..., 0], totals[..., 2])
 
 
 def recall_of(totals: np.ndarray) -> np.ndarray:
-    """(…, C) → (…)"""
+    """Recall, (…, C) → (…)"""
     return share(totals[..., 0], totals[..., 1])
 
 
 def f1_of(totals: np.ndarray) -> np.ndarray:
-    """(…, C) → (…)"""
+    """The F1 score, (…, C) → (…)"""
     return share(2 * totals[..., 0], totals[..., 1] + totals[..., 2])
 
 
