@@ -139,12 +139,12 @@ class Candidates:
 
     @property
     def num_nodes(self) -> Tensor:
-        """|V| of each sentence, (B,)."""
+        """The number of nodes |V| of each sentence, (B,)."""
         return self.offsets.diff()
 
     @cached_property
     def num_edges(self) -> Tensor:
-        """|E| of each sentence, (B,), start and end edges left out: counted from the windows."""
+        """The number of edges |E| of each sentence, (B,), start and end edges left out: counted from the windows."""
         windows = self.windows()
         degree = torch.tensor(windows.last, device=self.start.device) - torch.tensor(
             windows.first, device=self.start.device
@@ -282,7 +282,7 @@ def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def in_place(flat: Tensor, index: Tensor, shape: torch.Size) -> Tensor:
-    """What belongs to the candidates, (N,), where they stand, and 0 elsewhere: (B, L, K, Y)."""
+    """Scatter values of the candidates, (N,), into (B, L, K, Y), with 0 elsewhere."""
     return flat.new_zeros(shape.numel()).index_put((index,), flat).view(shape)
 
 

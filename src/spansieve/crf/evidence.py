@@ -123,7 +123,7 @@ def _check_allowed(required: FlatSegments, forbidden: FlatSegments) -> None:
 
 
 def are_among(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
-    """Which of the segments are also there."""
+    """Which of the segments are among the others, a mask."""
     keys, others_keys = keys_of(segments, others)
     return np.isin(keys, others_keys)
 

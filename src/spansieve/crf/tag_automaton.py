@@ -23,7 +23,7 @@ FIRST, INNER, LAST, SINGLE = range(4)  # the position of a token in its watched 
 
 
 class Tags(Protocol):
-    """How segments are written; tag 0 is in none."""
+    """A tag scheme: how segments are written as tags; tag 0 is in none."""
 
     @property
     def num_labels(self) -> int:

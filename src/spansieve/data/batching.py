@@ -77,7 +77,7 @@ def batches_of_groups(
 
 
 def prepared_ahead(items: Sequence[Item], make: Callable[[Item], Made], depth: int = 4) -> Iterator[Made]:
-    """`make(item)` for each item, the next ones in a thread while the caller works. An error comes out at its place."""
+    """Call `make` on each item, on the next ones in a thread while the caller works. An error is raised at its item."""
     queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=depth)
     is_abandoned = threading.Event()
 

@@ -136,7 +136,7 @@ def is_tag(text: str) -> bool:
 
 
 def split_tag(tag: str, position: int = 0) -> tuple[str, str]:
-    """Prefix, as one of B, I, E and S, and label."""
+    """Split a tag into its prefix, as one of B, I, E and S, and its label."""
     prefix, label = _parts(tag)
     if label is None or not prefix:
         raise DataError(f"tag {position + 1} must be O or begin with a prefix such as B- or I-, got {tag!r}")

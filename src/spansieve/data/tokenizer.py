@@ -110,7 +110,7 @@ def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
 
 
 def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentences: bool = True) -> list[list[Token]]:
-    """What a model reads of a text, one sequence after the other: its sentences or, without, the text as one.
+    """The sequences of tokens that a model reads of a text: its sentences or, without, the text as one.
 
     >>> [[token.text for token in found] for found in sequences_of_text("He left. She, too.", sentences=False)]
     [['He', 'left', '.', 'She', ',', 'too', '.']]
@@ -162,7 +162,7 @@ def sentence_spans(
     breaks: Iterable[int] = (),
     only_breaks: bool = False,
 ) -> list[tuple[int, int]]:
-    """`[start, end)` of each sentence, in tokens. One ends before each of the characters in `breaks` and, without
+    """The `[start, end)` of each sentence, in tokens. One ends before each of the characters in `breaks` and, without
     `only_breaks`, at blank lines and end marks; but never within one of the character spans in `keep`."""
     is_joined = _joined(tokens, keep)
     forced = _last_before(tokens, breaks)

@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Intervals:
-    """Percentile intervals; micro figures where nothing else is said."""
+    """Percentile intervals; micro figures unless named otherwise."""
 
     precision: Interval
     recall: Interval

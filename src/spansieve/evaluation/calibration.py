@@ -115,7 +115,7 @@ def threshold_for(precision: float, probabilities: ArrayLike, is_correct: ArrayL
 def outcomes(
     gold: Sequence[Segments], predicted: Sequence[Segments], probabilities: Sequence[Sequence[float]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What `calibrate` takes: the probability of each predicted segment and whether gold has it, in order.
+    """The probability of each predicted segment and whether gold has it, in order, as `calibrate` takes them.
 
     `probabilities[b][i]` is that of `predicted[b][i]`.
     """

@@ -16,7 +16,7 @@ MOST_AT_ONCE = 4_000_000  # draws held in memory
 
 
 class SentenceCounts(NamedTuple):
-    """`counts[b, y]` are true positives, gold and predicted segments of label y in sentence b."""
+    """Counts per sentence: `counts[b, y]` are true positives, gold and predicted segments of label y in sentence b."""
 
     labels: tuple[str, ...]
     counts: np.ndarray  # (B, Y, C)

@@ -18,8 +18,8 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the entities of one text must agree with. Positions are characters of the text, or tokens of a sentence that
-    is tokens already. Plain tuples will do, and entities as they were predicted.
+    """Constraints that the entities of one text must agree with. Positions are characters of the text, or tokens of a
+    sentence that is tokens already. Plain tuples will do, and entities as they were predicted.
 
     Required and forbidden segments, complete spans and banned pairs are knowledge: the entities are the best set that
     agrees with it, and their probabilities are conditioned on it. Thresholds are a wish: an entity whose probability
@@ -153,7 +153,7 @@ def checked_constraints(
 
 
 def alike(rules: Iterable[Rules]) -> list[list[int]]:
-    """Which sentences may share a batch: those with the same banned pairs, since a batch has one transition."""
+    """Group sentences that may share a batch: those with the same banned pairs, since a batch has one transition."""
     groups: dict[frozenset[Pair], list[int]] = {}
     for i, one in enumerate(rules):
         groups.setdefault(one.banned, []).append(i)

@@ -28,7 +28,7 @@ class LabelTags(NamedTuple):
 
 
 class SegmentTags:
-    """How a scheme writes segments as tags; tag 0 is O."""
+    """A tag scheme: how segments are written as tags; tag 0 is O."""
 
     def __init__(self, labels: LabelSet, scheme: str) -> None:
         self.scheme = scheme

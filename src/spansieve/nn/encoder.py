@@ -17,7 +17,7 @@ class Encoder(nn.Module):
     is_pretrained: bool = False  # it then learns at a rate of its own
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        """What `forward` takes, from B sentences. None of them is cut, whatever its length."""
+        """The features of B sentences, which `forward` takes. None of them is cut, whatever its length."""
         raise NotImplementedError
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:

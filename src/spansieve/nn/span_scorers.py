@@ -112,7 +112,7 @@ class EndpointScorer(SpanScorer):
         return self._by_blocks(projected, compiled)
 
     def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:
-        """What `dense` gives, in tensor operations."""
+        """The same scores as `dense`, in tensor operations."""
         first, last, *content = state[0].chunk(self.parts, dim=-1)  # (B, L, H) each
         hidden = first[:, :, None] + spread(last, self.max_width) + self.width.weight  # (B, L, K, H)
         for part in content:

@@ -119,7 +119,7 @@ def to_doccano(suggestion: Suggestion) -> dict[str, Any]:
 
 
 def to_jsonl(suggestion: Suggestion) -> dict[str, Any]:
-    """What `spansieve predict` writes, with the score and the version."""
+    """A line as `spansieve predict` writes it, with the score and the version."""
     entities = [entity._asdict() for entity in suggestion.entities]
     return {**suggestion.record, "entities": entities, "score": suggestion.score, "model": suggestion.version}
 

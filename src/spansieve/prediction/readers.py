@@ -26,7 +26,7 @@ class Reader(Protocol):
         """The size of each sentence as input, special subwords included."""
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        """What the encoder takes, of B sentences."""
+        """The features of B sentences, which the encoder takes."""
 
 
 @dataclass(frozen=True)

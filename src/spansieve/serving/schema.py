@@ -39,8 +39,8 @@ class ForbiddenEntity(CompleteSpan):
 
 
 class TextConstraints(Sent):
-    """What the entities of a text must agree with. They are the best set that does, and their probabilities are
-    conditioned on it, but for the thresholds. Positions are characters; they must fall on the borders of tokens."""
+    """Constraints that the entities of a text must agree with. They are the best set that does, and their probabilities
+    are conditioned on it, but for the thresholds. Positions are characters; they must fall on the borders of tokens."""
 
     required: list[RequiredEntity] = Field([], description="Entities that are there.")
     forbidden: list[ForbiddenEntity] = Field([], description="Entities that are not.")

@@ -24,10 +24,10 @@ class Semiring(Protocol):
         """The value of the empty path, (W,)."""
 
     def plus(self, values: Tensor, dim: int) -> Tensor:
-        """⊕ along one axis, counted from the end: (W, …, C, …) to (W, …, …). The first of equals wins."""
+        """Merge by ⊕ along one axis, counted from the end: (W, …, C, …) to (W, …, …). The first of equals wins."""
 
     def times(self, left: Tensor, right: Tensor) -> Tensor:
-        """⊗ of two merged values: every way of the one with every way of the other, (W, …) each."""
+        """Join two merged values by ⊗: every way of the one with every way of the other, (W, …) each."""
 
 
 class LogSum:

@@ -38,7 +38,7 @@ class Decoder(Protocol):
 
 
 class Setting(NamedTuple):
-    """What a decoder is made for."""
+    """The model that a decoder is made for."""
 
     manifest: Manifest
     arrays: dict[str, np.ndarray]  # the transition, and of a chain what may start and end it

@@ -66,7 +66,7 @@ class WordEncoder(nn.Module):
 
 
 class OnnxLstm(nn.Module):
-    """`LstmContext` by ONNX's operator, which reads in both directions, each sentence within its length."""
+    """An `LstmContext` by ONNX's operator, which reads in both directions, each sentence within its length."""
 
     def __init__(self, context: LstmContext) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ _compiled: dict[tuple[Any, ...], Any] = {}
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Tensor | float | None, num_warps: int = 4, **constants: Any):
-    """`kernel[grid](*arguments, num_warps=…, **constants)`; the constants stand last in the kernel's signature."""
+    """Launch `kernel[grid](*arguments, num_warps=…, **constants)`; the constants are last in the kernel's signature."""
     if not isinstance(kernel, JITFunction):  # the interpreter
         kernel[grid](*arguments, num_warps=num_warps, **constants)
         return
