@@ -1,7 +1,5 @@
 """The filtered semi-Markov CRF: a distribution over the paths through the graph of candidates.
 
-Zaratiana et al., Filtered Semi-Markov CRF, Findings of EMNLP 2023.
-
 Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 """
 
@@ -38,7 +36,8 @@ class FilteredSemiMarkov(Distribution):
     """A distribution over the maximal sets of non-overlapping candidates of each sentence; with `skip`, over all sets.
 
     `skip` may also be a mask (N,) of the candidates that may be skipped: a set is then a path when none of the others
-    can be added to it. The paper's Algorithm 1 is `log_partition`, its Algorithm 2 `mode`.
+    can be added to it. In the paper (Zaratiana et al., Filtered Semi-Markov CRF, Findings of EMNLP 2023) Algorithm 1
+    is `log_partition` and Algorithm 2 is `mode`.
 
     A structure is a tuple of Segments, none of them null; what they leave uncovered is null. `scores[c]` is the global
     score of candidate c. Time O(N + P·K·Y + P·Y²) for N candidates with P distinct starts, however many the edges.
