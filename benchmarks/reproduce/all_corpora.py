@@ -25,7 +25,7 @@ from benchmarks.reproduce.plan import NAMES, OURS, Plan
 from benchmarks.reproduce.runs import Outcome
 from benchmarks.reproduce.table1 import fates_row, pooled, seed_row
 from spansieve.config import BUILTIN, preset, presets, to_dict
-from spansieve.data.example import Example
+from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
 from spansieve.evaluation.scores import Scores, evaluate
 from spansieve.evaluation.significance import PairedDifference, holm, paired_counts, paired_difference
@@ -63,8 +63,11 @@ def read_entry(entry: CorpusEntry, folder: Path) -> Corpus:
         corpus = corpus.outermost()
     if entry.corrected is None:
         return corpus
-    (path,) = [path for path in sorted((folder / entry.corrected).iterdir()) if "test" in path.name]
-    return replace(corpus, other_tests={entry.corrected: read_examples(path)})
+    paths = sorted((folder / entry.corrected).glob("*test*"))
+    if len(paths) != 1:
+        names = ", ".join(path.name for path in paths) or "none"
+        raise DataError(f"{folder / entry.corrected} must hold one file whose name has test in it, got {names}")
+    return replace(corpus, other_tests={entry.corrected: read_examples(paths[0])})
 
 
 def plans_for(

@@ -45,7 +45,7 @@ def test_labelled_text_in_a_scored_model_out(terminal, corpus, train):
 def test_flags_go_before_a_file_and_settings_before_flags(terminal, corpus, train):
     (corpus / "settings.toml").write_text(
         "[model]\nhidden_size = 16\nbuiltin = {rows = 64, feature_size = 4, size = 8}\n"
-        "[training]\nepochs = 9\nrate = 0.25\n"
+        "[training]\nepochs = 9\nlearning_rate = 0.25\n"
     )
     flags = ["--config", "settings.toml", "--head", "crf", "--epochs", "2", "--batch-size", "5", "--seed", "3"]
     answer = terminal(*train, *flags, "--set", "training.epochs=1", "--set", "training.clip=none")

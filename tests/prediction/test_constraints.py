@@ -240,9 +240,8 @@ def test_an_export_decides_alike(name, settings, with_filter):
     [("crf", {}), ("crf", {"scheme": "BIO"}), ("semicrf-unit-null", {}), ("fsemicrf", {"skip": True}), ("nested", {})],
     ids=str,
 )
-def test_thresholds_leave_the_best_set_that_has_nothing_below(name, settings):
-    """Of all sets, best first, the first whose entities all lie above their thresholds."""
-    seen = 0
+def test_below_its_threshold_an_entity_is_not_returned_and_nothing_else_changes(name, settings):
+    dropped = kept = 0
     for seed in range(12):
         tagger = drawn_tagger(name, seed=seed, **settings)
         chance = np.random.default_rng(seed)
@@ -251,20 +250,16 @@ def test_thresholds_leave_the_best_set_that_has_nothing_below(name, settings):
         with torch.no_grad():
             scored = score(tagger, range(2), batch)
             plain = decide(tagger, scored, [NO_RULES] * 2, True)
-            decided = decide(tagger, scored, rules, True)
-        every = plain.distribution.top_k(100)  # all of them: 91 at most
-        for b in range(2):
-            ranked = [list(tagger.head.entities(structure)) for structure, _ in every[b]]
-            each = {}
-            for found in ranked:
-                new = [segment for segment in found if segment not in each]
-                padded = [new if c == b else [] for c in range(2)]
-                each |= zip(new, tagger.head.probabilities(plain.distribution, padded)[b])
-            fitting = [f for f in ranked if not any(rules[b].is_below(segment, each[segment]) for segment in f)]
-            assert decided.segments[b] == fitting[0]
-            seen += decided.segments[b] != ranked[0]
-            assert decided.probabilities[b] == pytest.approx([each[s] for s in fitting[0]], rel=1e-4, abs=1e-6)
-    assert seen >= 2
+            found, without = (decide(tagger, scored, rules, asked) for asked in (True, False))
+        for b, one in enumerate(rules):
+            pairs = list(zip(plain.segments[b], plain.probabilities[b]))
+            above = [(segment, share) for segment, share in pairs if share >= one.thresholds[segment.label]]
+            assert list(zip(found.segments[b], found.probabilities[b])) == above
+            dropped += len(pairs) - len(above)
+            kept += len(above)
+        assert (without.segments, without.probabilities) == (found.segments, None)
+    assert dropped >= 2
+    assert kept >= 2
 
 
 def test_thresholds_of_a_predictor_are_told_by_its_probability():

@@ -43,18 +43,12 @@ def decide(
     if any(one.known or one.banned for one in rules):
         distribution = _given(head, distribution, [one.known for one in rules], rules[0].banned)
         check_possible(bool((distribution.max_score > float("-inf")).all()))
-    segments, left = tagger.segments(distribution), distribution
-
-    def shares(of: Segments) -> Shares:
-        return _probabilities(tagger, scored, distribution, of, rules, probability)
-
-    def again(known: Sequence[Known]) -> Segments:
-        nonlocal left
-        left = _given(head, left, known)
-        return tagger.segments(left)
-
-    segments = above_thresholds(segments, shares, rules, again)
-    return Decided(distribution, segments, shares(segments) if with_probabilities else None)
+    segments = tagger.segments(distribution)
+    if not with_probabilities and not any(one.thresholds for one in rules):
+        return Decided(distribution, segments, None)
+    shares = _probabilities(tagger, scored, distribution, segments, rules, probability)
+    segments, shares = above_thresholds(segments, shares, rules)
+    return Decided(distribution, segments, shares if with_probabilities else None)
 
 
 def _given(head: Head, distribution: Distribution, known: Sequence[Known], banned=()) -> Distribution:
@@ -72,6 +66,6 @@ def _probabilities(
     head = tagger.head
     shares = head.probabilities(distribution, segments)
     if kind == "with-filter" and isinstance(head, FilteredHead):
-        by_filter = local_probabilities(tagger, scored.vectors, scored.lengths, segments)
+        by_filter = local_probabilities(head, scored.scores, scored.lengths, segments)
         shares = [[share * other for share, other in zip(*both)] for both in zip(shares, by_filter)]
     return sure_of_required(segments, shares, rules)

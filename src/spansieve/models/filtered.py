@@ -91,6 +91,10 @@ class FilteredHead(Head):
         null = torch.full_like(local_scores[..., :1], -torch.inf)
         return torch.cat((null, local_scores[..., 1:].detach()), -1), FilterLimits(len(self.labels))
 
+    def learned_local_scores(self, scores: tuple[Tensor, ...]) -> Tensor:
+        """Return the local scores as they were learned, (B, L, K, Y), from the head's scores."""
+        return scores[0]
+
     def filtering_loss(self, local_scores: Tensor, gold: HeadGold) -> Tensor:
         return self.filtering_weight * filtering_loss(local_scores, gold.labels(), self.beta)
 

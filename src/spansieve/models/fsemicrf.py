@@ -57,6 +57,13 @@ class FSemiCRF(FilteredHead):
             return local_scores
         return torch.cat((local_scores[..., :1] - self.margin, local_scores[..., 1:]), -1)
 
+    def learned_local_scores(self, scores: tuple[Tensor, ...]) -> Tensor:
+        """Return the local scores without the margin that the filter sees."""
+        local_scores = scores[0]
+        if not self.margin:
+            return local_scores
+        return torch.cat((local_scores[..., :1] + self.margin, local_scores[..., 1:]), -1)
+
     def learned_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.scorer.dense(self.scorer(vectors)).float()  # (B, L, K, 2·Y)
         # One copy into two packed halves, where each user of a strided half would make its own.

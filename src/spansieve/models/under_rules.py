@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from spansieve.crf.evidence import Known
 from spansieve.models.constraints import ConstraintError, Rules
 from spansieve.segments import Segment
 
@@ -28,27 +27,13 @@ def sure_of_required(segments: Segments, shares: Shares, rules: Sequence[Rules])
     ]
 
 
-def above_thresholds(
-    segments: Segments,
-    shares: Callable[[Segments], Shares],
-    rules: Sequence[Rules],
-    again: Callable[[Sequence[Known]], Segments],
-) -> Segments:
-    """Forbid what lies below its threshold and decode the rest again, until nothing does. `again` decodes given what is
-    passed to it, and all that was passed before.
-
-    Only what would have been in the output is ever forbidden, and what comes out has nothing below: it is the best of
-    all sets that have nothing below, but where only maximal sets are paths, and what is forbidden leaves the graph.
-    """
-    while any(one.thresholds for one in rules):
-        low = [
-            [segment for segment, share in zip(found, each) if one.is_below(segment, share)]
-            for found, each, one in zip(segments, shares(segments), rules)
-        ]
-        if not any(low):
-            break
-        segments = again([Known(forbidden=some) for some in low])
-    return segments
+def above_thresholds(segments: Segments, shares: Shares, rules: Sequence[Rules]) -> tuple[Segments, Shares]:
+    """Leave out the segments whose probability is below the threshold of their label."""
+    pairs = [
+        [(segment, share) for segment, share in zip(found, each) if not one.is_below(segment, share)]
+        for found, each, one in zip(segments, shares, rules)
+    ]
+    return [[segment for segment, _ in some] for some in pairs], [[share for _, share in some] for some in pairs]
 
 
 def by_sentence(values: Sequence[float], segments: Sequence[Sequence[Segment]]) -> Shares:

@@ -126,7 +126,8 @@ def _explained(
     entropy = distribution.entropy().clamp(min=0.0).tolist()
     graphs: Sequence[Graph | None] = [None] * len(scored.indices)
     if with_graph and isinstance(distribution, (FilteredSemiMarkov, NestedSegments)):
-        by_filter, _ = local_log_probabilities(tagger, scored.vectors, scored.lengths)
+        assert isinstance(tagger.head, FilteredHead)
+        by_filter, _ = local_log_probabilities(tagger.head, scored.scores, scored.lengths)
         graphs = _graphs(tagger, distribution, segments, by_filter)
     return list(map(Explanation, found, readings, entropy, graphs))
 

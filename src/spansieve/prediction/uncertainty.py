@@ -127,13 +127,15 @@ def filter_entropies(
     tagger: Tagger, sentences: Sequence[Sequence[str]], batch_tokens: int | None = None
 ) -> list[float]:
     """How unsure the filter is: the entropy of the label of each span, in nats, summed over the spans."""
+    assert isinstance(tagger.head, FilteredHead)
     readable = readable_sentences(sentences)
     entropies = [0.0] * len(readable)
     sizes = sizes_of(tagger.encoder, readable)
     for indices in batches_by_length(sizes, batch_tokens or MOST_TOKENS, MOST_SENTENCES):
         batch = tagger.batch([readable[i] for i in indices]).to(tagger.device)
         with torch.inference_mode():
-            log_probability, is_span = local_log_probabilities(tagger, tagger.vectors(batch), batch.lengths)
+            scores = tagger.head.scores(tagger.vectors(batch))
+            log_probability, is_span = local_log_probabilities(tagger.head, scores, batch.lengths)
             entropy = -(log_probability.exp() * log_probability).sum(-1)  # (B, L, K)
             for i, value in zip(indices, entropy.masked_fill(~is_span, 0.0).sum((1, 2)).tolist()):
                 entropies[i] = value

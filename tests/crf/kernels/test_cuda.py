@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from spansieve import Segment
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.kernels.cpu import torch_api
-from tests.contract import EPSILON, check_best, check_sums, close
+from tests.contract import EPSILON, ROOM, check_best, check_sums, close
 from tests.distributions import MODELS, pair
 from tests.instances import gold_for, instances
 
@@ -36,9 +36,10 @@ def near(ours: Distribution, expected: Distribution) -> None:
     """As near as two sums in float64 that are rounded once: to the size of log Z, and to that of a probability."""
     finite = expected.scores[expected.scores.isfinite()], expected.transition[expected.transition.isfinite()]
     added_up = sum(float(part.abs().max()) if part.numel() else 0.0 for part in finite) * (2 * 40)  # tokens at most
-    epsilon = EPSILON[expected.scores.dtype]
-    close(ours.log_partition, expected.log_partition.double().numpy(), 4 * epsilon * max(1.0, added_up))
-    shares = 4 * epsilon + 8 * EPSILON[torch.float64] * added_up
+    dtype, wide = expected.scores.dtype, torch.float64
+    epsilon = ROOM[dtype] * EPSILON[dtype]
+    close(ours.log_partition, expected.log_partition.double().numpy(), epsilon * max(1.0, added_up))
+    shares = epsilon + 2 * ROOM[wide] * EPSILON[wide] * added_up
     close(ours.marginals, expected.marginals.double().numpy(), shares)
     close(ours.transition_counts, expected.transition_counts.double().numpy(), 40 * shares)
 

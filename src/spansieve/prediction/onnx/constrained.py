@@ -45,22 +45,15 @@ class Model(Protocol):
         """The probability of each segment."""
 
 
-def decided(model: Model, rules: Sequence[Rules]) -> tuple[Segments, Callable[[], Shares]]:
-    """Decode the best segments, with what gives their probabilities. All rules ban the same pairs."""
+def decided(model: Model, rules: Sequence[Rules], with_probabilities: bool) -> tuple[Segments, Shares | None]:
+    """Decode the best segments, with their probabilities where these are wanted. All rules ban the same pairs."""
     model = model.given([one.known for one in rules], rules[0].banned)
-
-    def shares(of: Segments) -> Shares:
-        return sure_of_required(of, model.shares(of), rules)
-
-    left = model
-
-    def again(known: Sequence[Known]) -> Segments:
-        nonlocal left
-        left = left.given(known)
-        return left.best()
-
-    segments = above_thresholds(model.best(), shares, rules, again)
-    return segments, lambda: shares(segments)
+    segments = model.best()
+    if not with_probabilities and not any(one.thresholds for one in rules):
+        return segments, None
+    shares = sure_of_required(segments, model.shares(segments), rules)
+    segments, shares = above_thresholds(segments, shares, rules)
+    return segments, shares if with_probabilities else None
 
 
 @dataclass(frozen=True, eq=False)

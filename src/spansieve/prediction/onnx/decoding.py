@@ -190,8 +190,7 @@ NESTED: set[Head] = {"nested", "nested-filter-only"}  # entities may lie within 
 
 
 def _under(rules: Sequence[Rules], model: Model, with_probabilities: bool) -> Decoded:
-    segments, shares = decided(model, rules)
-    return Decoded(segments, shares() if with_probabilities else None)
+    return Decoded(*decided(model, rules, with_probabilities))
 
 
 def _checked(scores: Arrays, count: int, shape: tuple[int, ...]) -> Arrays:
