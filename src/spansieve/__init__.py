@@ -16,7 +16,7 @@ __all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_h
 
 
 def __getattr__(name: str) -> Any:
-    """What needs more than the standard library comes when it is asked for."""
+    """Load what needs more than the standard library when it is first used."""
     if name in ("load", "push_to_hub"):
         from spansieve.integrations import hub
 

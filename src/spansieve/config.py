@@ -33,7 +33,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Words in, vectors out: the built-in encoder, or a Hugging Face one by name or folder."""
+    """The encoder, words in and vectors out: the built-in one, or a Hugging Face one by name or folder."""
 
     name: str = BUILTIN
     pooling: Pooling = "first"  # which subwords stand for a token
@@ -105,7 +105,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How the weights are found."""
+    """The settings of training: learning rate, batch size, EMA and so on."""
 
     epochs: int = 15
     batch_size: int = 16  # sentences, on each process
@@ -154,7 +154,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(kind: type[Settings], values: Mapping[str, Any], where: str = "") -> Settings:
-    """A dataclass from nested mappings. Unknown names and values of another type are refused, not swallowed."""
+    """Make a dataclass from nested mappings. Unknown names and values of another type are refused, not swallowed."""
     hints, known = get_type_hints(kind), [f.name for f in fields(kind)]  # type: ignore[arg-type]
     found = {}
     for name, value in values.items():
@@ -170,7 +170,7 @@ def from_dict(kind: type[Settings], values: Mapping[str, Any], where: str = "") 
 
 
 def read_config(path: str | Path) -> Config:
-    """From a TOML file with the tables [model], [model.encoder], [model.builtin] and [training]."""
+    """Read a TOML file with the tables [model], [model.encoder], [model.builtin] and [training]."""
     try:
         return from_dict(Config, tomllib.loads(Path(path).read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -193,7 +193,7 @@ def preset(name: str) -> Config:
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
-    """With settings changed by their dotted names.
+    """Change settings by their dotted names.
 
     >>> with_settings(Config(), {"model.encoder.pooling": "mean"}).model.encoder.pooling
     'mean'
@@ -212,7 +212,7 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
-    """`training.learning_rate=0.001` as its name and value; values are written as in TOML, a bare word is a string."""
+    """Parse `training.learning_rate=0.001` into name and value; values are as in TOML, a bare word is a string."""
     name, sign, value = text.partition("=")
     _check(bool(sign and name.strip()), f"a setting must look like training.learning_rate=0.001, got {text!r}")
     if value.strip() in ("none", "null"):
@@ -251,7 +251,7 @@ def _flat(hint: Any) -> list[Any]:
 
 
 def _check_least(config: Any, least: int, *names: str) -> None:
-    """Those of the settings that are set are at least so much; NaN is not."""
+    """Check that the settings that are set are at least so much; NaN is not."""
     for name in names:
         value = getattr(config, name)
         _check(value is None or value >= least, f"{name} must be at least {least}, got {value}")

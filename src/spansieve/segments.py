@@ -30,7 +30,7 @@ class Segment(NamedTuple):
 
 
 class NamedSegment(NamedTuple):
-    """A segment as files and people have it, with the name of its label: tokens `start … end - 1` are a `label`."""
+    """A segment as files have it, with the name of its label: tokens `start … end - 1` are a `label`."""
 
     start: int
     end: int

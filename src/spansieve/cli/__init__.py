@@ -49,7 +49,7 @@ COMMANDS = (
 
 
 def interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Ctrl-C ends a command with exit code 130, as it does everywhere; versions of typer differ in this."""
+    """Make Ctrl-C end a command with exit code 130, as it does everywhere; versions of typer differ in this."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -81,12 +81,12 @@ def _root(
 
 
 def main() -> None:
-    """The command `spansieve`."""
+    """Run the command `spansieve`."""
     run(app, "spansieve")
 
 
 def run(program: typer.Typer, name: str) -> None:
-    """Errors that a user can do something about are one line, and the exit code is 1; with --debug they are traced."""
+    """Run a program. Errors that a user can fix are one line, and the exit code is 1; with --debug they are traced."""
     options, rest = _split(sys.argv[1:])
     is_debug = "--debug" in options
     try:
@@ -99,7 +99,7 @@ def run(program: typer.Typer, name: str) -> None:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """At `--`, after which everything is text."""
+    """Split arguments at `--`, after which everything is text."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return arguments[:end], arguments[end:]
 

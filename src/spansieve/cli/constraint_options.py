@@ -1,4 +1,4 @@
-"""What a command line says of the entities that are wanted."""
+"""Command-line options for constraints on the entities."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Threshold = Annotated[
 
 
 class Wishes(NamedTuple):
-    """Read, and not yet held against a model's labels."""
+    """The constraints of a command line, not yet checked against a model's labels."""
 
     required: dict[str, str | None]
     forbidden: dict[str, str | None]
@@ -54,12 +54,12 @@ class Wishes(NamedTuple):
 
     @property
     def are_one_threshold(self) -> bool:
-        """Or none, and nothing else is wished for."""
+        """Whether there is one threshold or none, and no other constraint."""
         return not (self.required or self.forbidden or self.banned or set(self.thresholds) - {""})
 
     @property
     def threshold(self) -> float:
-        """That of all labels."""
+        """The threshold of all labels."""
         return self.thresholds.get("", 0.0)
 
 
@@ -79,7 +79,8 @@ def read_wishes(
 
 
 def _labelled(text: str) -> tuple[str, str | None]:
-    """
+    """Split a phrase from its label.
+
     >>> _labelled("E=mc²=PHYSICS"), _labelled("Acme Inc.")
     (('E=mc²', 'PHYSICS'), ('Acme Inc.', None))
     """
@@ -108,7 +109,7 @@ def _threshold(text: str) -> tuple[str, float]:
 def constraints_of(
     records: Iterable[dict[str, Any]], predictor: TextPredictor, wishes: Wishes, sentences: bool
 ) -> Iterator[Constraints]:
-    """Of each record: what it says itself, and what is wished for all."""
+    """The constraints of each record: its own, and those for all."""
     from spansieve.data.tokenizer import sequences_of_text
     from spansieve.prediction.phrase_matcher import PhraseConstraints, Phrases
 
@@ -143,7 +144,7 @@ def _own(record: dict[str, Any]) -> Constraints:
 
 
 def _place(one: Any) -> tuple[Any, ...]:
-    """From an object or a list."""
+    """Start, end and label from an object or a list."""
     if isinstance(one, dict):
         return (one["start"], one["end"], one.get("label"))
     return tuple(one)

@@ -32,7 +32,7 @@ def convert(
     option: Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)] = None,
     force: Annotated[bool, typer.Option("--force", help="overwrite OUT where it exists")] = False,
 ) -> None:
-    """Convert annotated text between formats, and say what could not be carried over.
+    """Convert annotated text between formats, and report what could not be carried over.
 
     Example: spansieve convert annotations/ train.jsonl --from brat
     """

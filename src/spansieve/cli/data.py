@@ -53,7 +53,7 @@ def data(
 
 
 def read_options(pairs: Iterable[str] | None) -> dict[str, Any]:
-    """`["tag_column=2"]` as keyword arguments: numbers, true and false as such, lists at commas, the rest as text."""
+    """Parse `["tag_column=2"]` into keyword arguments: numbers, true and false as such, lists at commas, else text."""
     options = {}
     for pair in pairs or ():
         name, sign, value = pair.partition("=")

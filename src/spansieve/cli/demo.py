@@ -33,7 +33,7 @@ def demo(
 
     console = Console()
     corpus = sample_corpus()
-    if is_run_on(output, corpus.train, corpus.dev):  # anybody else's run is left alone, and told
+    if is_run_on(output, corpus.train, corpus.dev):  # any other run is left alone, with an error
         remove_run(output)
     console.print("\n[bold]The built-in encoder with a filtered semi-Markov CRF, on a generated sample corpus[/]")
     config = with_settings(preset("demo"), {"training.seed": seed})

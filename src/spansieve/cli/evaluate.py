@@ -88,7 +88,7 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
 
 
 def _lost(fates: Fates) -> str:
-    """To whom gold is lost, in the order in which a segment could have been."""
+    """A line on where gold is lost, in the order in which a segment could have been."""
     from spansieve.cli.tables import percent
 
     losers = {"its labels": fates.unknown, "max_width": fates.width, "the filter": fates.filter, "the path": fates.path}

@@ -112,13 +112,13 @@ def predict(
 def _records(
     texts: list[str] | None, files: list[Path] | None, whole: bool, fixed: list[Path] | None
 ) -> Iterator[dict[str, Any]]:
-    """Those of the texts, and then those with what is known of each."""
+    """The records of the texts, and then those with what is known of each."""
     records = ({"text": text} for text in texts_of(texts, files, whole))
     return chain(records if texts or files else (), *map(json_lines, fixed)) if fixed else records
 
 
 def _loaded(model: str, device: str, probability: Kind) -> TextPredictor:
-    """A model, or an export of one, which comes without torch."""
+    """Load a model, or an export of one, which comes without torch."""
     from spansieve.prediction.onnx.folder import is_export
 
     if not is_export(model):

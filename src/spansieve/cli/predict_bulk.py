@@ -29,7 +29,7 @@ def bulk_option(name: str, help: str) -> Any:
 def predict_bulk(
     model: str, source: str, output: str | None, cluster: Cluster, columns: dict[str, str], **settings: Any
 ) -> None:
-    """The settings are those of `Job`."""
+    """Predict files of rows. The settings are those of `Job`."""
     if output is None:
         raise typer.BadParameter("--input needs --output: a folder, or the URI of one")
     from spansieve.integrations.hub import downloaded, is_hub_name
@@ -51,14 +51,15 @@ def predict_bulk(
         rate = f"{rows / (time.monotonic() - begin):,.0f} rows/s"
         progress.update(task, completed=finished, total=total, rate=rate)
 
-    # Only where somebody looks: before version 14.3 of rich even a disabled bar ends with an empty line.
+    # Only on a terminal: before version 14.3 of rich even a disabled bar ends with an empty line.
     with progress if console.is_terminal else nullcontext():
         summary = run_bulk(job, cast(Any, cluster.engine), cluster.address, cluster.replicas, watch)
     console.print(escape(told(summary, output)), highlight=False, soft_wrap=True)
 
 
 def told(summary: Summary, output: str) -> str:
-    """
+    """A line that sums up a bulk job.
+
     >>> from spansieve.prediction.bulk.job import Summary
     >>> told(Summary(rows=1200, errors=1, entities=3400, parts=3, skipped=2, workers=()), "out")
     '1,200 rows, 3,400 entities, 3 parts in out; 2 parts were there before; 1 row could not be read and says why'

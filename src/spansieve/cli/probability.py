@@ -1,4 +1,4 @@
-"""Which probability of an entity a command tells."""
+"""The option for which probability of an entity a command shows."""
 
 from __future__ import annotations
 

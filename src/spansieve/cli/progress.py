@@ -90,7 +90,8 @@ class TerminalObserver:
 
 
 def _lost_to_width(counts: DataCounts) -> str:
-    """
+    """A warning of the entities that are wider than max_width.
+
     >>> _lost_to_width(DataCounts(9_000, 23_499, ("LOC",), max_width=10, widest=51, lost_to_width=12))
     '12 of 23,499 entities are wider than max_width 10 and left out of training; --set model.max_width=51 keeps them'
     """
@@ -100,7 +101,8 @@ def _lost_to_width(counts: DataCounts) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
+    """Format seconds as minutes or hours.
+
     >>> duration(75.2), duration(3700)
     ('1:15', '1:01:40')
     """

@@ -1,4 +1,4 @@
-"""Data for a command, with what its reader could not represent told to the user."""
+"""Data for a command, with a warning of what its reader could not represent."""
 
 from __future__ import annotations
 

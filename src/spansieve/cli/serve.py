@@ -73,7 +73,7 @@ def serve(
 
 
 def _token(file: Path | None) -> str | None:
-    """Not from an argument: every user of the machine sees those."""
+    """Read the token, not from an argument: every user of the machine can read those."""
     token = os.environ.get(TOKEN_VARIABLE) if file is None else file.read_text(encoding="utf-8")
     if token is None:
         return None

@@ -52,14 +52,14 @@ def suggest(
 
 
 def version(model: str, tagger: Any) -> str:
-    """The model's name and which one of that name it is."""
+    """The model's name, and a version that changes with its weights."""
     from spansieve.models.naming import name_of, version_of
 
     return f"{name_of(model)}-{version_of(tagger)}"
 
 
 def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Path | None) -> None:
-    """As they come, to a file or to standard output."""
+    """Write suggestions as they come, to a file or to standard output."""
     from spansieve.prediction.preannotation import FORMS
 
     each = (json_line(FORMS[tool.value](suggestion)) for suggestion in suggestions)

@@ -11,7 +11,7 @@ from spansieve.evaluation.scores import Counts, Scores
 
 
 def score_table(scores: Scores, title: str, intervals: Intervals | None = None) -> Table:
-    """Per label and over all; with intervals, how sure F1 is."""
+    """A table of the scores per label and over all; with intervals, also that of F1."""
     table = Table(title=escape(title), title_justify="left")
     table.add_column("label")
     for name in ("precision", "recall", "F1", *(["95 % interval"] if intervals else []), "gold", "predicted"):

@@ -14,14 +14,14 @@ STDIN = Path("-")
 
 
 def texts_of(texts: Sequence[str] | None, files: Sequence[Path] | None, whole: bool) -> Iterator[str]:
-    """Checked at once, read when they are asked for."""
+    """The texts of a command, checked at once and read when they are needed."""
     return (record["text"] for record in records_of(texts, files, whole, with_json=False))
 
 
 def records_of(
     texts: Sequence[str] | None, files: Sequence[Path] | None, whole: bool, with_json: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Texts as `{"text": …}`; those of a .jsonl file with all else that its lines say."""
+    """Texts as `{"text": …}`; those of a .jsonl file with all else that its lines hold."""
     for path in files or ():
         if path != STDIN and not path.is_file():
             raise FileNotFoundError(f"no file {path}")
@@ -64,7 +64,7 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
-    """Line ends as they are, so that offsets are those of the file."""
+    """Open a file with line ends as they are, so that offsets are those of the file."""
     if path != STDIN:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield file
@@ -77,7 +77,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 
 def json_line(record: Any) -> str:
-    """In the letters of the text; half a character, which no encoding has, as its number."""
+    """A record as a line of JSON, in the letters of the text; half a character, which no encoding has, is a number."""
     line = json.dumps(record, ensure_ascii=False)
     try:
         line.encode()

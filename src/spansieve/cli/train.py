@@ -64,7 +64,7 @@ def train(
     from spansieve.training.accelerator import is_main_process
     from spansieve.training.run import train as run
 
-    console = Console(quiet=not is_main_process(cpu))  # of several processes one speaks
+    console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
     splits = [None if path is None else read_with_notes(path, format, console) for path in (train, dev, test)]
     try:
         with TerminalObserver(console) as observer:
@@ -103,7 +103,7 @@ def _show(console: Console, result: TrainingResult) -> None:
 def _configuration(
     path: Path | None, preset_name: str | None, flags: Mapping[str, Any], settings: Sequence[str]
 ) -> Config:
-    """Of a file or a preset, with what the flags say, and then with the settings."""
+    """The configuration of a file or a preset, changed by the flags, and then by the settings."""
     if path is not None and preset_name is not None:
         raise ValueError("only one of --config and --preset can be given, got both")
     wanted = {name: value for name, value in flags.items() if value is not None}

@@ -14,8 +14,8 @@ TOKENS = ("Alain", "Farley", "works", "at", "McGill", "University")
 LABELS = LabelSet(["PER", "ORG", "LOC"])
 MAX_WIDTH = 3
 
-# What a local classifier might think of the spans that it does not take for null: the label, and by how much that beats
-# null. All other spans are null. Two of these are mistakes, for the graph to sort out.
+# Scores that a local classifier might give the spans that it does not take for null: the label, and by how much that
+# beats null. All other spans are null. Two of these are mistakes, for the graph to sort out.
 KEPT = {(0, 1): ("PER", 0.4), (0, 2): ("PER", 3.1), (4, 5): ("LOC", 0.9), (4, 6): ("ORG", 2.6), (5, 6): ("ORG", 0.7)}
 GLOBAL = {(0, 1): 0.3, (0, 2): 2.4, (4, 5): 0.8, (4, 6): 2.9, (5, 6): 0.5}
 TRANSITIONS = {("PER", "ORG"): 0.4, ("PER", "LOC"): 0.1, ("LOC", "ORG"): -0.5}
@@ -38,7 +38,7 @@ class WorkedExample:
 
 
 def worked_example() -> WorkedExample:
-    """Everything is computed: only the scores are given, as a trained model would give them."""
+    """Work through the paper's sentence. Only the scores are given, as a trained model would; all else is computed."""
     local_scores = torch.zeros(1, len(TOKENS), MAX_WIDTH, len(LABELS))
     local_scores[..., 1:] = -4.0
     for (start, end), (name, margin) in KEPT.items():

@@ -1,4 +1,4 @@
-"""The mathematics: scores in, distributions over segmentations out. Needs torch, NumPy and Numba, and knows no text."""
+"""The mathematics: scores in, distributions over segmentations out. Needs torch, NumPy and Numba, and has no text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Members load when they are first asked for, so that the NumPy kernels come without torch."""
+    """Load a member when it is first used, so that the NumPy kernels come without torch."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What the filter keeps: labelled spans, flat and ragged, and who may precede whom among them.
+"""What the filter keeps: labelled spans, flat and ragged, and which of them may precede which.
 
 Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 """
@@ -28,8 +28,9 @@ from spansieve.segments import Segment
 
 
 class Windows(NamedTuple):
-    """The window theorem's answer: candidate c may follow candidates first[c] … last[c] - 1, and the start where
-    opens[c]; the end of sentence b may follow end_first[b] … end_last[b] - 1, and the start where end_opens[b]."""
+    """The predecessors by the window theorem: candidate c may follow candidates first[c] … last[c] - 1, and the start
+    where opens[c]; the end of sentence b may follow end_first[b] … end_last[b] - 1, and the start where
+    end_opens[b]."""
 
     first: list[int]  # (N,)
     last: list[int]  # (N,)
@@ -41,7 +42,8 @@ class Windows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The nodes of the filtered graph of each sentence, sorted by (sentence, end, start, label).
+    """The nodes V of the filtered graph of each sentence (Zaratiana et al., Findings of EMNLP 2023), sorted by
+    (sentence, end, start, label).
 
     Those of sentence b are `offsets[b] … offsets[b+1] - 1`. Edges follow from the positions and are never built:
     c' → c when c' ends by the start of c and no candidate lies wholly between the two.
@@ -57,7 +59,7 @@ class Candidates:
 
     @classmethod
     def from_lists(cls, lists: Sequence[Sequence[Sequence[int]]], lengths: Tensor | Sequence[int]) -> Candidates:
-        """From one list of (start, end, label) per sentence, in any order."""
+        """Make candidates from one list of (start, end, label) per sentence, in any order."""
         host = _host_lengths(lengths, len(lists))
         segments = flat_segments(lists)
         widest = int((segments.end - segments.start).max(initial=1))
@@ -81,7 +83,7 @@ class Candidates:
         labels_per_span: int = 1,
         budget: int | None = None,
     ) -> Candidates:
-        """The paper's filter: each span whose best label is not null, with that label. Null wins a tie.
+        """Filter as the paper does: keep each span whose best label is not null, with that label. Null wins a tie.
 
         `local_scores[b, i, w, y]` is the local score of the segment that starts at i, has width w + 1 and label y. With
         more `labels_per_span`, a span is kept with its best so many labels, as far as they stand above null. A `budget`
@@ -100,7 +102,7 @@ class Candidates:
         labels_per_span: int = 1,
         budget: int | None = None,
     ) -> Candidates:
-        """The filter with both training rules of the paper, which come after its limits.
+        """Filter with both training rules of the paper, which come after the filter's limits.
 
         Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
@@ -137,12 +139,12 @@ class Candidates:
 
     @property
     def num_nodes(self) -> Tensor:
-        """|V| of each sentence, (B,)."""
+        """The number of nodes |V| of each sentence, (B,)."""
         return self.offsets.diff()
 
     @cached_property
     def num_edges(self) -> Tensor:
-        """|E| of each sentence, (B,), start and end edges left out: counted from the windows."""
+        """The number of edges |E| of each sentence, (B,), start and end edges left out: counted from the windows."""
         windows = self.windows()
         degree = torch.tensor(windows.last, device=self.start.device) - torch.tensor(
             windows.first, device=self.start.device
@@ -158,8 +160,8 @@ class Candidates:
         return segments_by_sentence(self.on_host())
 
     def windows(self, skip: bool | Tensor = False) -> Windows:
-        """Who may precede whom. With `skip`, all that end before; with a mask (N,), those after which nothing fits that
-        may not be skipped."""
+        """Find which candidates may precede which. With `skip`, all that end before; with a mask (N,), those after
+        which nothing fits that may not be skipped."""
         offsets, start, end, lengths = (x.cpu().numpy() for x in (self.offsets, self.start, self.end, self.lengths))
         sentence, base = self.sentence.cpu().numpy(), offsets[:-1]
         over = np.zeros((self.num_sentences, self.num_tokens + 1), np.int64)
@@ -243,8 +245,8 @@ def kept_mask(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> Te
 
 
 def masked_for_training(mask: Tensor, covered: Tensor | None, place: Tensor) -> Tensor:
-    """By the training rules, in place: without what is clear of the `covered` tokens (B, L + 1), how many of those
-    before each position lie in gold, and with what is at gold's places (G,)."""
+    """Apply the training rules to a mask, in place: drop what is clear of gold, by the `covered` tokens (B, L + 1), how
+    many of those before each position lie in gold, and add the flat indices of gold, (G,)."""
     if covered is not None:
         end = span_ends(mask)
         start, last = torch.arange(len(end), device=end.device)[:, None], covered.shape[1] - 1
@@ -254,7 +256,7 @@ def masked_for_training(mask: Tensor, covered: Tensor | None, place: Tensor) -> 
 
 
 def span_ends(spans: Tensor) -> Tensor:
-    """Of spans as (B, L, K, …): (L, K)."""
+    """The end of each span of a dense (B, L, K, …): (L, K)."""
     num_tokens, max_width = spans.shape[1:3]
     start = torch.arange(num_tokens, device=spans.device)[:, None]
     return start + torch.arange(1, max_width + 1, device=spans.device)
@@ -268,7 +270,7 @@ def _are_best(values: Tensor, count: int) -> Tensor:
 
 
 def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Offsets, start, end and label of the true entries, in order. The host waits: their number is data."""
+    """Offsets, start, end and label of the true entries, in order. Synchronises the host: their number is data."""
     sentence, start, width, label = mask.nonzero(as_tuple=True)
     end = start + width + 1
     num_sentences, num_tokens, _, num_labels = mask.shape
@@ -280,7 +282,7 @@ def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def in_place(flat: Tensor, index: Tensor, shape: torch.Size) -> Tensor:
-    """What belongs to the candidates, (N,), where they stand, and 0 elsewhere: (B, L, K, Y)."""
+    """Scatter values of the candidates, (N,), into (B, L, K, Y), with 0 elsewhere."""
     return flat.new_zeros(shape.numel()).index_put((index,), flat).view(shape)
 
 

@@ -18,7 +18,7 @@ from spansieve.crf.tag_automaton import Tags, WatchedTags
 
 
 class ChainGiven(LinearChain):
-    """The chain's own tags outside, those of watched segments too inside."""
+    """A linear chain given what is known: its own tags outside, those of watched segments too inside."""
 
     def __init__(self, chain: LinearChain, known: Sequence[Known], flat: FlatKnown, tags: Tags) -> None:
         self.without_known, self.known, self.lengths = chain, known, chain.lengths

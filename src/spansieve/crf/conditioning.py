@@ -2,7 +2,7 @@
 
     given(distribution, [Known(required=[(0, 2, 1)])])
 
-What cannot be leaves the model and what must be is certain, so that mode, marginals, the k best, samples and entropy
+What cannot be leaves the model and what must be is certain, so that mode, marginals, k-best, samples and entropy
 are exact as ever, and probabilities are conditioned. `given(…).log_partition - distribution.log_partition` is
 log P(what is known), differentiable: a loss where only some of gold is known.
 
@@ -53,10 +53,10 @@ def given(
     tags: Tags | None = None,
     remove: bool = True,
 ) -> Kind:
-    """The distribution given one `Known` per sentence, and pairs of labels that must not meet, in any sentence.
+    """Condition a distribution on one `Known` per sentence, and on pairs of labels that must not meet, in any sentence.
 
-    A linear chain needs to know how segments are written as `tags`. Raises where what is known cannot be, as far as
-    that can be told without summing; where no structure is left, log Z is -inf.
+    A linear chain needs `tags`, how segments are written. Raises where what is known cannot be, as far as that can be
+    decided without summing; where no structure is left, log Z is -inf.
     """
     model: Distribution = distribution
     if isinstance(model, LinearChain):

@@ -1,4 +1,4 @@
-"""Labels that know how deep in required segments they are, for laminar sets that must have those: in NumPy.
+"""Labels with their depth in required segments, for laminar sets that must have those: in NumPy.
 
 Axes: B sentences, L tokens, Y labels, N candidates.
 """
@@ -35,7 +35,7 @@ class DepthLabels:
 
     @property
     def can_meet(self) -> np.ndarray:
-        """Whether the second may be right below the first."""
+        """Which second label may be right below which first, a mask."""
         return self.required.content[:, None] == self._place[None]
 
 

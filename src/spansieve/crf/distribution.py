@@ -1,8 +1,8 @@
-"""What every distribution over structures can be asked, written once.
+"""The interface of distributions over structures: partition function, marginals, entropy, Viterbi, k-best, samples.
 
-A new distribution says how its structures are summed (`_total`: one recursion, for any semiring), how one is taken
-apart (`_parts`) and how it is put together (`_structures`). Everything else follows. A compiled kernel may answer
-`_sums` and `_best` faster; it must give the same.
+A new distribution defines how its structures are summed (`_total`: one recursion, for any semiring), how one is taken
+apart (`_parts`) and how it is put together (`_structures`). Everything else follows. A compiled kernel may compute
+`_sums` (forward-backward) and `_best` (Viterbi) faster; it must give the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Distribution(ABC):
         self.num_sentences = num_sentences
         self._kernel = kernel
 
-    # ---- What a distribution must say
+    # ---- What a distribution must define
 
     @abstractmethod
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class Distribution(ABC):
             return values.new_zeros(self.num_sentences).index_add(0, self._part_sentence, values)
         return values.flatten(1).sum(1)
 
-    # ---- What a kernel may answer faster
+    # ---- What a kernel may compute faster
 
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         with torch.set_grad_enabled(with_marginals):
@@ -93,25 +93,25 @@ class Distribution(ABC):
         is_tracked = torch.is_grad_enabled()
         return scores.requires_grad_(is_tracked), transition.requires_grad_(is_tracked)
 
-    # ---- What can be asked
+    # ---- The public interface
 
     @property
     def log_partition(self) -> Tensor:
-        """log Z of each sentence, (B,)."""
+        """The log partition function, log Z of each sentence, (B,)."""
         return self._tracked_log_partition if self._is_tracked else self._plain_log_partition
 
     @property
     def marginals(self) -> Tensor:
-        """Like the scores: P(this part is in the structure). Differentiable."""
+        """The marginals, shaped like the scores: P(this part is in the structure). Differentiable."""
         return self._expectations[0]
 
     @property
     def transition_counts(self) -> Tensor:
-        """How often label y' is expected to be followed by y, (B, Y, Y). Differentiable."""
+        """The expected number of times that label y' is followed by y, (B, Y, Y). Differentiable."""
         return self._expectations[1]
 
     def entropy(self) -> Tensor:
-        """In nats, (B,): log Z less the expected score. Differentiable. 0 where nothing is possible."""
+        """The entropy in nats, (B,): log Z less the expected score. Differentiable. 0 where nothing is possible."""
         marginals, counts = self._expectations
         expected = self._part_sums(_product(marginals, self.scores))
         expected = expected + _product(counts, self.transition).flatten(1).sum(1)
@@ -125,7 +125,7 @@ class Distribution(ABC):
     def log_prob(self, structures: Sequence[Any] | Gold) -> Tensor:
         """log P(structure) of one structure per sentence, (B,): at most 0, but for rounding.
 
-        Raises for one outside the support; on a GPU, where that would make the host wait, an impossible one has -inf.
+        Raises for one outside the support; on a GPU, where that would synchronise the host, an impossible one has -inf.
         """
         parts = self._checked_parts(structures)
         if self._is_tracked and "_tracked_log_partition" not in self.__dict__:
@@ -145,7 +145,7 @@ class Distribution(ABC):
         return structures
 
     def top_k(self, k: int) -> list[list[tuple[Any, float]]]:
-        """The k best structures of each sentence with their scores, best first; fewer where there are fewer."""
+        """The k-best structures of each sentence with their scores, best first; fewer where there are fewer."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         with torch.enable_grad():
@@ -162,7 +162,7 @@ class Distribution(ABC):
         ]
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> list[list[Any]]:
-        """n independent structures of each sentence, drawn with their probabilities."""
+        """Draw n independent structures of each sentence, with their probabilities."""
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}")
         semiring = Sample(n, generator)
@@ -179,7 +179,7 @@ class Distribution(ABC):
     def _is_tracked(self) -> bool:
         return torch.is_grad_enabled() and (self.scores.requires_grad or self.transition.requires_grad)
 
-    # What is in the graph and what is not are kept apart: asked for first without gradients, log Z must not come back
+    # What is in the graph and what is not are kept apart: computed first without gradients, log Z must not come back
     # without them when the loss is made of it.
 
     @cached_property
@@ -205,7 +205,7 @@ class Distribution(ABC):
         return sums.marginals, sums.transition_counts
 
     def _without_caches(self) -> Distribution:
-        """For the graph to hold: it would otherwise hold the distribution that caches the graph."""
+        """A copy for the graph to hold: it would otherwise hold the distribution that caches the graph."""
         bare = object.__new__(type(self))
         bare.__dict__.update(self.__dict__)
         return bare
@@ -259,7 +259,7 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         scores, transition, marginals, counts = ctx.saved_tensors
-        if torch.is_grad_enabled():  # someone wants the gradient of the gradient
+        if torch.is_grad_enabled():  # for the gradient of the gradient
             marginals, counts = Expectations.apply(ctx.distribution, scores, transition)
         elif can(ctx.distribution._kernel, "weighted_expectations"):
             weighted = ctx.distribution._kernel.weighted_expectations

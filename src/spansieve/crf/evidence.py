@@ -58,14 +58,14 @@ class Known:
         return bool(self.required or self.forbidden or self.complete)
 
     def joined(self, other: Known) -> Known:
-        """Both."""
+        """Join this with further knowledge of the same sentence."""
         return Known(
             (*self.required, *other.required), (*self.forbidden, *other.forbidden), (*self.complete, *other.complete)
         )
 
 
 class FlatKnown(NamedTuple):
-    """The same for a batch, checked: each segment with a label of its own."""
+    """What is known of a batch, checked: each segment with a label of its own."""
 
     required: FlatSegments  # from left to right
     forbidden: FlatSegments  # none of them wider than the model's segments
@@ -75,7 +75,7 @@ class FlatKnown(NamedTuple):
     def of(
         cls, known: Sequence[Known], lengths: np.ndarray, num_labels: int, max_width: int | None, nested: bool = False
     ) -> FlatKnown:
-        """Checks against the sentences and, unless `nested`, that no two required segments overlap."""
+        """Flatten, and check against the sentences and, unless `nested`, that no two required segments overlap."""
         if len(known) != len(lengths):
             raise ValueError(f"known must be one per sentence, {len(lengths)}, got {len(known)}")
         widest = int(lengths.max(initial=1)) if max_width is None else max_width
@@ -102,7 +102,7 @@ def _no_wider(segments: FlatSegments, widest: int) -> FlatSegments:
 
 
 def _check_together(required: FlatSegments, nested: bool) -> None:
-    """No two overlap or, if nested, cross or have one span."""
+    """Check that no two overlap or, if nested, cross or have one span."""
     for b, (low, high) in enumerate(pairwise(required.offsets.tolist())):
         # Those that are in order and pairwise disjoint are all disjoint.
         for first, second in combinations(range(low, high), 2) if nested else pairwise(range(low, high)):
@@ -123,7 +123,7 @@ def _check_allowed(required: FlatSegments, forbidden: FlatSegments) -> None:
 
 
 def are_among(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
-    """Which of the segments are also there."""
+    """Which of the segments are among the others, a mask."""
     keys, others_keys = keys_of(segments, others)
     return np.isin(keys, others_keys)
 
@@ -132,7 +132,7 @@ def are_among(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
 
 
 def impossible_segments(known: FlatKnown, shape: Sequence[int]) -> np.ndarray:
-    """Of a model that covers every token: which of its segments (B, L, K, Y) cannot be, null ones included."""
+    """Which segments (B, L, K, Y) of a model that covers every token cannot be, null ones included."""
     _, num_tokens, max_width, _ = shape
     start = np.arange(num_tokens)[:, None]
     end = np.minimum(start + np.arange(1, max_width + 1), num_tokens)  # (L, K)
@@ -159,8 +159,8 @@ class Left(NamedTuple):
 def candidates_left(
     nodes: FlatSegments, known: FlatKnown, num_tokens: int, nested: bool = False, remove: bool = True
 ) -> Left:
-    """Required segments become candidates. What cannot stand beside one of them goes, and with `remove` what is
-    forbidden goes too."""
+    """Make required segments candidates. What cannot stand beside one of them is dropped, and with `remove` what is
+    forbidden, too."""
     is_new = ~are_among(known.required, nodes)
     columns = [np.concatenate((a, b[is_new])) for a, b in zip(_columns(nodes), _columns(known.required))]
     order = np.lexsort((columns[3], columns[1], columns[2], columns[0]))

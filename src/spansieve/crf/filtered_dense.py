@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class FilteredDense(FilteredFused):
-    """The same distribution. The loss, log Z, the marginals and the best path never list the candidates; whatever else
-    is asked of them does so first."""
+    """The filtered semi-Markov CRF by a sweep over every span. The loss, log Z, the marginals and the best path never
+    list the candidates; everything else does so first."""
 
     def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
         self._take(inputs, kernel)
@@ -33,7 +33,7 @@ class FilteredDense(FilteredFused):
             self._sums_found = self._swept(with_marginals=True)
 
     def _swept(self, with_marginals: bool) -> Sums:
-        """With dense marginals. Not to be handed out: what is may be written to."""
+        """Compute the sums with dense marginals. Not to be handed out: what is may be written to."""
         if self._sums_found is not None:
             return self._sums_found
         return self._kernel.dense_skip_sums(self._kept_scores, self.transition, self.lengths, with_marginals)

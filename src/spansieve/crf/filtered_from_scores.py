@@ -92,7 +92,7 @@ def filtered_from_scores(
 
 
 def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
-    limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would make the host wait
+    limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would synchronise the host
     if not isinstance(gold, Gold):
         gold = Gold.from_segments(gold, scores.shape, limits, scores.device)
     elif gold.segments is not None and limits is not None and gold.shape == tuple(scores.shape):
@@ -113,7 +113,7 @@ def _by_index(inputs: DenseInputs, kernel: ModuleType) -> FilteredByIndex:
 
 
 class FilteredByIndex(FilteredSemiMarkov):
-    """The flat distribution, with scores looked up in the dense ones. `marginals` are dense again, (B, L, K, Y)."""
+    """The filtered distribution, with scores gathered from dense ones. `marginals` are dense again, (B, L, K, Y)."""
 
     def __init__(
         self,
@@ -136,9 +136,10 @@ class FilteredByIndex(FilteredSemiMarkov):
 
 
 class FilteredByMask(FilteredSemiMarkov):
-    """Dense scores throughout, with the candidates as a mask: nothing in the loss makes the host wait for a GPU.
+    """The filtered distribution with dense scores throughout and the candidates as a mask: no step of the loss
+    synchronises the host with a GPU.
 
-    The candidates are listed only when someone asks for them.
+    The candidates are listed only on demand.
     """
 
     def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
@@ -152,7 +153,7 @@ class FilteredByMask(FilteredSemiMarkov):
 
     @cached_property
     def is_candidate(self) -> Tensor:
-        """(B, L, K, Y)."""
+        """What the filter keeps, a mask (B, L, K, Y)."""
         local_scores, gold, limits = self._inputs.local_scores, self._inputs.gold, self._inputs.limits
         if limits.budget is None:
             return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip, limits.labels_per_span)
@@ -191,7 +192,7 @@ class FilteredByMask(FilteredSemiMarkov):
         return None
 
     def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
-        # The gold that the candidates were made for is a path by construction; to look would make the host wait.
+        # The gold that the candidates were made for is a path by construction; to look would synchronise the host.
         if self._inputs.gold is not None and structures is self._inputs.given_gold:
             return self._inputs.gold.parts
         return super()._checked_parts(structures)

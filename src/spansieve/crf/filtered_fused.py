@@ -34,8 +34,8 @@ class Found(NamedTuple):
 
 
 def filtered_at_once(inputs: DenseInputs, kernel: ModuleType) -> Found | None:
-    """What the filter keeps, and out of the same call what will be asked for: in training the sums, otherwise the best
-    path. None where a sweep over every span is cheaper."""
+    """Filter, and in the same call compute what will be needed: in training the sums, otherwise the best path. None
+    where a sweep over every span is cheaper."""
     gold, skip, limits = inputs.gold_segments, inputs.skip, inputs.limits
     if inputs.is_tracked:
         found = kernel.sums_from_scores(*inputs[:4], gold, skip, limits, unless_dense=True)
@@ -45,7 +45,7 @@ def filtered_at_once(inputs: DenseInputs, kernel: ModuleType) -> Found | None:
 
 
 class FilteredFused(FilteredSemiMarkov):
-    """The flat distribution, with scores looked up in the dense ones. `marginals` are dense again, (B, L, K, Y).
+    """The filtered distribution, with scores gathered from dense ones. `marginals` are dense again, (B, L, K, Y).
 
     Tensors are made of what the filter found only on demand: at 3 µs a sentence each of them counts.
     """
@@ -111,11 +111,11 @@ class FilteredFused(FilteredSemiMarkov):
         return self._kernel.kept_sums(self._kept, transition, self.lengths, self.skip, with_marginals)
 
     def _sums_to_weight(self) -> Sums:
-        """As `_weighted` takes them."""
+        """The sums as `_weighted` takes them."""
         return self._sums(self._dense, self.transition, True)
 
     def _weighted(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-        """To the dense scores and to the transition, from what reaches log Z."""
+        """The gradients of the dense scores and of the transition, from that of log Z."""
         return self._kernel.dense_expectations(gradient, marginals, counts, self._kept, self._shape)
 
     @cached_property
@@ -159,7 +159,7 @@ class FilteredFused(FilteredSemiMarkov):
 
 
 def _are_disjoint(gold: Gold) -> bool:
-    """No two of its segments, which are in order, share a token."""
+    """Whether no two of its segments, which are in order, share a token."""
     segments = gold.segments
     assert segments is not None
     sentence = segments.sentence
@@ -201,7 +201,7 @@ class _LogProbOfDense(torch.autograd.Function):
 
 
 def _to_inputs(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """To the dense scores and to the transition, from what reaches log Z."""
+    """The gradients of the dense scores and of the transition, from that of log Z."""
     dense, transition, marginals, counts = ctx.saved_tensors
     distribution = ctx.distribution
     if not torch.is_grad_enabled():

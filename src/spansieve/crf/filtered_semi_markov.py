@@ -36,7 +36,8 @@ class FilteredSemiMarkov(Distribution):
     """A distribution over the maximal sets of non-overlapping candidates of each sentence; with `skip`, over all sets.
 
     `skip` may also be a mask (N,) of the candidates that may be skipped: a set is then a path when none of the others
-    can be added to it.
+    can be added to it. In the paper (Zaratiana et al., Filtered Semi-Markov CRF, Findings of EMNLP 2023) Algorithm 1
+    is `log_partition` and Algorithm 2 is `mode`.
 
     A structure is a tuple of Segments, none of them null; what they leave uncovered is null. `scores[c]` is the global
     score of candidate c. Time O(N + P·K·Y + P·Y²) for N candidates with P distinct starts, however many the edges.
@@ -88,7 +89,7 @@ class FilteredSemiMarkov(Distribution):
 
         With gold, both training rules hold (see `Candidates.for_training`). `marginals` are dense too, 0 where nothing
         is kept. On the CPU the filter and the best path are one pass, or one over every span where paths may skip and
-        nearly all is kept; on a GPU nothing in the loss makes the host wait.
+        nearly all is kept; on a GPU nothing in the loss synchronises the host.
         """
         limits = checked_limits(labels_per_span, budget)
         return _maker()(local_scores, global_scores, transition, lengths, gold, skip, limits, kernel)
@@ -163,7 +164,7 @@ class FilteredSemiMarkov(Distribution):
 
 @functools.cache
 def _maker():
-    """What makes the distribution of dense scores: kinds of this one, which therefore cannot be imported at the top."""
+    """The maker of the distribution of dense scores: kinds of this one, which cannot be imported at the top."""
     from spansieve.crf.filtered_from_scores import filtered_from_scores
 
     return filtered_from_scores

@@ -27,7 +27,7 @@ class FlatSegments(NamedTuple):
 
 
 def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
-    """From one sequence of (start, end, label) per sentence."""
+    """Flatten one sequence of (start, end, label) per sentence."""
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(segments) for segments in lists], out=offsets[1:])
     triples = list(chain.from_iterable(lists))
@@ -42,7 +42,8 @@ def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
 def check_segments(
     segments: FlatSegments, lengths: np.ndarray, max_width: int, num_labels: int | None, lowest_label: int = 1
 ) -> None:
-    """Each within its sentence, not too wide, and with a label, by default not null. The first that is not is named."""
+    """Check that each lies in its sentence, is not too wide and has a label, by default not null; name the first that
+    does not."""
     is_wrong = (segments.start < 0) | (segments.start >= segments.end) | (segments.end > lengths[segments.sentence])
     is_wrong |= (segments.end - segments.start > max_width) | (segments.label < lowest_label)
     is_wrong |= segments.label >= (np.inf if num_labels is None else num_labels)
@@ -78,7 +79,7 @@ def named_at(segments: FlatSegments, k: int) -> str:
 
 
 def segments_by_sentence(segments: FlatSegments) -> list[tuple[Segment, ...]]:
-    """Back to one tuple of Segments per sentence."""
+    """One tuple of Segments per sentence, from flat ones."""
     triples = zip(segments.start.tolist(), segments.end.tolist(), segments.label.tolist())
     # A named tuple's own constructor is Python code, and would take as long as the whole sweep.
     flat = tuple(map(tuple.__new__, repeat(Segment), triples))
@@ -87,7 +88,7 @@ def segments_by_sentence(segments: FlatSegments) -> list[tuple[Segment, ...]]:
 
 
 class _Interned(dict[int, Segment]):
-    """The segments of (L, K, Y) scores by where they stand there, each made once.
+    """The segments of (L, K, Y) scores by their flat index, each made once.
 
     The same ones come up again and again, and to look one up takes a third of the time that making it does.
     """
@@ -113,19 +114,19 @@ _interned = functools.lru_cache(maxsize=16)(_Interned)
 def segments_by_place(
     offsets: np.ndarray, place: np.ndarray, max_width: int, num_labels: int
 ) -> list[tuple[Segment, ...]]:
-    """One tuple of Segments per sentence, given where each stands in the (L, K, Y) scores of its sentence."""
+    """One tuple of Segments per sentence, given the flat index of each in the (L, K, Y) scores of its sentence."""
     flat = tuple(map(_interned(max_width, num_labels).__getitem__, place.tolist()))
     bounds = offsets.tolist()
     return [flat[a:z] for a, z in zip(bounds, bounds[1:])]
 
 
 def offsets_of(sentence: np.ndarray, num_sentences: int) -> np.ndarray:
-    """Where each sentence begins in a list sorted by sentence, and where the last one ends."""
+    """The offset of each sentence in a list sorted by sentence, and behind them the end of the last one."""
     return np.searchsorted(sentence, np.arange(num_sentences + 1))
 
 
 def dense_index(segments: Any, shape: Sequence[int]) -> Any:
-    """Where segments stand in a flattened (B, L, K, Y): an array for FlatSegments, a tensor for Candidates."""
+    """The flat index of segments in (B, L, K, Y): an array for FlatSegments, a tensor for Candidates."""
     _, num_tokens, max_width, num_labels = shape
     span = (segments.sentence * num_tokens + segments.start) * max_width + segments.end - segments.start - 1
     return span * num_labels + segments.label
@@ -139,7 +140,7 @@ def keys_of(*several: FlatSegments) -> list[np.ndarray]:
 
 
 def places_among(segments: FlatSegments, sorted_ones: FlatSegments) -> np.ndarray:
-    """Where each segment stands among others sorted by (sentence, end, start, label), -1 where it does not."""
+    """The index of each segment among others sorted by (sentence, end, start, label), -1 where it is none of them."""
     wanted, known = keys_of(segments, sorted_ones)
     at = np.searchsorted(known, wanted)
     is_there = np.concatenate((known, [-1]))[at] == wanted
@@ -149,13 +150,13 @@ def places_among(segments: FlatSegments, sorted_ones: FlatSegments) -> np.ndarra
 
 
 def in_order(segments: FlatSegments) -> FlatSegments:
-    """From left to right within each sentence, as a path goes."""
+    """Sort segments from left to right within each sentence, as a path goes."""
     order = np.lexsort((segments.start, segments.sentence))
     return FlatSegments(segments.offsets, *(x[order] for x in segments[1:]))
 
 
 def covered_tokens(segments: FlatSegments, num_tokens: int) -> np.ndarray:
-    """(B, L + 1): how many of the tokens before i lie in a segment that is not null."""
+    """Count how many of the tokens before i lie in a segment that is not null, (B, L + 1)."""
     is_entity = segments.label > 0
     sentence = segments.sentence[is_entity]
     change = np.zeros((len(segments.offsets) - 1, num_tokens + 1), np.int64)

@@ -1,4 +1,4 @@
-"""Gold ready for the loss: what a training loop can prepare once per batch, in a data loader's worker if it likes.
+"""Gold ready for the loss: what a training loop can prepare once per batch, or in a data loader's worker.
 
 Distributions take plain lists of segments or tags as well, and then do this themselves in each call.
 """
@@ -52,7 +52,7 @@ class FlatParts(NamedTuple):
 
 
 def _part_arrays(parts: FlatParts, num_labels: int) -> tuple[np.ndarray, ...]:
-    """With the transitions between neighbours in a sentence."""
+    """The parts with the transitions between neighbours in a sentence."""
     place, sentence, label, num_sentences = parts
     is_pair = sentence[1:] == sentence[:-1]
     pair = (label[:-1] * num_labels + label[1:])[is_pair]
@@ -78,7 +78,7 @@ class Gold:
         lengths: Sequence[int] | np.ndarray | None = None,
         device: torch.device | str = "cpu",
     ) -> Gold:
-        """For a semi-Markov model, with null segments, or for a filtered one, without; `shape` is (B, L, K, Y).
+        """Prepare gold for a semi-Markov model, with null segments, or a filtered one, without; `shape`: (B, L, K, Y).
 
         `lengths` are what the segments are checked against; without them L is.
         """
@@ -98,7 +98,7 @@ class Gold:
 
     @classmethod
     def from_tags(cls, tags: Sequence[Sequence[int]], shape: Sequence[int], device: torch.device | str = "cpu") -> Gold:
-        """For a linear chain; `shape` is (B, L, Y)."""
+        """Prepare gold for a linear chain; `shape` is (B, L, Y)."""
         num_sentences, num_tokens, num_tags = shape
         if len(tags) != num_sentences:
             raise ValueError(f"gold must be one sequence of tags per sentence, {num_sentences}, got {len(tags)}")

@@ -144,7 +144,7 @@ class NestedSegments(Distribution):
 
 
 class _NestedByIndex(NestedSegments):
-    """With scores looked up in dense ones. `marginals` are dense again, (B, L, K, Y)."""
+    """The nested distribution, with scores gathered from dense ones. `marginals` are dense again, (B, L, K, Y)."""
 
     def __init__(
         self, candidates: Candidates, scores: Tensor, transition: Tensor | None, kernel: ModuleType | None

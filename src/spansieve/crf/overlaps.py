@@ -1,4 +1,4 @@
-"""Exact overlap resolution for anybody's scored spans, on NumPy arrays and without torch."""
+"""Exact overlap resolution for scored spans of any origin, on NumPy arrays and without torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spansieve.crf.kernels.cpu.filtered import filtered_best
 def best_disjoint(
     starts: ArrayLike, ends: ArrayLike, scores: ArrayLike, sentences: ArrayLike | None = None
 ) -> np.ndarray:
-    """Which spans to keep so that no two overlap and their scores add up to the most: a mask in the order given.
+    """Choose the spans to keep so that no two overlap and their scores add up to the most: a mask in the order given.
 
     A span is [start, end): touching ones do not overlap. One with a score of 0 or less adds nothing and is left out. Of
     equally good sets the one whose last span comes first in (end, start) order is taken, then likewise the last but

@@ -80,7 +80,7 @@ class SemiMarkov(Distribution):
         return segments_by_place(offsets_of(sentence, self.num_sentences), place, max_width, num_labels)
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        # On a GPU the lengths are not looked at, since the host would have to wait for them.
+        # On a GPU the lengths are not looked at, since that would synchronise the host.
         lengths = self.lengths.numpy() if self.lengths.is_cpu else None
         return self._parts_of_gold(Gold.from_segments(structures, self.scores.shape, lengths, self.scores.device))
 
@@ -92,7 +92,7 @@ class SemiMarkov(Distribution):
 
 
 def _check_cover(segments: FlatSegments, lengths: np.ndarray | None) -> None:
-    """Each segment starts where the one before it ends, the first at 0, and the last ends with the sentence."""
+    """Check that each segment starts where the one before ends, the first at 0, and the last ends with the sentence."""
     is_first = np.zeros(len(segments.start), bool)
     is_first[segments.offsets[:-1][np.diff(segments.offsets) > 0]] = True
     reached = np.where(is_first, 0, np.concatenate(([0], segments.end[:-1]))[: len(is_first)])

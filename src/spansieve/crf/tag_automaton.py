@@ -1,8 +1,8 @@
-"""Tags that know which segments must be there and which must not: in NumPy, without torch.
+"""Tags that encode which segments must be there and which must not: in NumPy, without torch.
 
 Required segments and tokens that are no entity fix tags. That a segment is *not* there is no matter of single tags: a
 sequence may have each of them, only not all. So a segment that starts where a forbidden one does, with its label, is
-written in tags of its own, which remember where it started until it ends: where it must not, they cannot.
+written in tags of its own, which encode where it started until it ends: where it must not, they cannot.
 
 Axes: B sentences, L tokens, Y tags.
 """
@@ -19,24 +19,24 @@ from spansieve.crf.evidence import FlatKnown, Pair
 from spansieve.crf.flat_segments import FlatSegments, covered_tokens
 from spansieve.segments import Segment
 
-FIRST, INNER, LAST, SINGLE = range(4)  # what a tag of a watched segment says of its token
+FIRST, INNER, LAST, SINGLE = range(4)  # the position of a token in its watched segment
 
 
 class Tags(Protocol):
-    """How segments are written; tag 0 is in none."""
+    """A tag scheme: how segments are written as tags; tag 0 is in none."""
 
     @property
     def num_labels(self) -> int:
-        """Null left out."""
+        """The number of labels, null left out."""
 
     def of_segment(self, segment: Segment) -> list[int]: ...
 
     def segments(self, sequence: Sequence[int]) -> tuple[Segment, ...]:
-        """What a sequence spells."""
+        """The segments that a sequence of tags spells."""
 
 
 class Watch(NamedTuple):
-    """Where a segment with this label starts, some of whose ends are forbidden."""
+    """A start and label of segments some of whose ends are forbidden."""
 
     start: int
     label: int
@@ -82,20 +82,20 @@ class WatchedTags:
         return written
 
     def can_follow(self) -> np.ndarray:
-        """(Y', Y'): a watched segment is written in its own tags from its first token to its last."""
+        """Which tag may follow which, (Y', Y'): a watched segment has its own tags from its first token to its last."""
         goes_on = np.isin(self.role, (INNER, LAST)) | np.isin(np.arange(len(self)), self._goes_on())
         is_open = np.isin(self.role, (FIRST, INNER))
         same = self.slot[:, None] == self.slot[None]
-        is_inside = np.where(self.slot >= 0, is_open, True)  # the chain's own transition knows of its own tags
+        is_inside = np.where(self.slot >= 0, is_open, True)  # the chain's own transition is for its own tags
         return np.where(goes_on[None], same & is_inside[:, None], ~is_open[:, None])
 
     def _goes_on(self) -> list[int]:
-        """Those of the chain's own tags that go on with a segment."""
+        """The chain's own tags that go on with a segment."""
         every = [four_tags(self.tags, y) for y in range(1, self.tags.num_labels + 1)]
         return [tag for four in every for tag in (four[INNER], four[LAST])]
 
     def is_impossible(self, known: FlatKnown, num_tokens: int) -> np.ndarray:
-        """(B, L, Y'): which tags cannot be."""
+        """Which tags cannot be, (B, L, Y')."""
         is_impossible = np.zeros((len(self.lengths), num_tokens, len(self)), bool)
         is_impossible[:, :, self.num_tags :] = True
         for b, ends in enumerate(self.ends):
@@ -116,7 +116,7 @@ class WatchedTags:
                 is_impossible[b, segment.end, [four[INNER], four[LAST]]] = True
 
     def _open(self, is_impossible: np.ndarray, slot: int, watch: Watch, forbidden: set[int]) -> None:
-        """Lets a watched segment be written where it starts, and end where it may."""
+        """Let a watched segment be written where it starts, and end where it may."""
         four, own = four_tags(self.tags, watch.label), self.num_tags + 4 * slot
         is_impossible[watch.start, [four[FIRST], four[SINGLE]]] = True
         length = len(is_impossible)
@@ -128,7 +128,7 @@ class WatchedTags:
 
 
 def four_tags(tags: Tags, label: int) -> list[int]:
-    """First, inner, last and single."""
+    """The first, inner, last and single tag of a label."""
     first, inner, last = tags.of_segment(Segment(0, 3, label))
     return [first, inner, last, *tags.of_segment(Segment(0, 1, label))]
 

@@ -24,7 +24,8 @@ class TagConstraints:
 
     @classmethod
     def from_tags(cls, tags: Sequence[str]) -> TagConstraints:
-        """For tags such as O, B-PER, I-PER: BIO, or BIOES (BILOU) when there is a prefix that closes an entity.
+        """Derive the constraints of tags such as O, B-PER, I-PER: those of BIO, or of BIOES (BILOU) when there is a
+        prefix that closes an entity.
 
         >>> TagConstraints.from_tags(["O", "B-PER", "I-PER"]).can_start
         tensor([ True,  True, False])

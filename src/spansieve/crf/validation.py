@@ -1,4 +1,4 @@
-"""What the constructors check, once: shapes and types everywhere, values where looking at them makes nobody wait.
+"""What the constructors check, once: shapes and types everywhere, values where that synchronises no device.
 
 On an accelerator reading a value back would stop the host until the device has caught up, so values are looked at on
 the CPU only.
@@ -16,7 +16,7 @@ DIMENSIONS = {1: "(N,)", 2: "(Y, Y)", 3: "(B, L, Y)", 4: "(B, L, K, Y)"}
 
 
 def checked_scores(name: str, scores: Tensor, ndim: int, look: bool = True) -> Tensor:
-    """A floating tensor with `ndim` axes and no NaN; half precision comes back as float32."""
+    """Check for a floating tensor with `ndim` axes and no NaN; half precision comes back as float32."""
     if not isinstance(scores, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(scores).__name__}")
     if not scores.is_floating_point():
@@ -38,7 +38,7 @@ def _largest(scores: Tensor) -> float:
 
 
 def checked_transition(transition: Tensor, scores: Tensor, num_labels: int | None = None, look: bool = True) -> Tensor:
-    """Square, with a row for each label, on the device and in the type of the scores."""
+    """Check that the transition is square, with a row for each label; on the device and in the type of the scores."""
     transition = checked_scores("transition", transition, 2, look)
     rows, columns = transition.shape
     if rows != columns:
@@ -54,7 +54,7 @@ def checked_transition(transition: Tensor, scores: Tensor, num_labels: int | Non
 def checked_lengths(
     lengths: Tensor | Sequence[int], num_sentences: int, num_tokens: int, like: Tensor, look: bool = True
 ) -> Tensor:
-    """(B,) int64 on the device of `like`, between 0 and L."""
+    """Check that lengths are between 0 and L; (B,) int64 on the device of `like`."""
     if not isinstance(lengths, Tensor):
         lengths = torch.as_tensor(lengths, dtype=None if len(lengths) else torch.int64)
     if lengths.is_floating_point() or lengths.dtype is torch.bool:
@@ -72,7 +72,7 @@ def checked_lengths(
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Without making the host wait: from pinned memory, asynchronously."""
+    """Copy to a device without synchronising the host: from pinned memory, asynchronously."""
     if device.type == "cuda" and tensor.is_cpu:
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

@@ -18,7 +18,7 @@ from spansieve.segments import NamedSegment
 
 
 class Annotation(NamedTuple):
-    """`text[start:end]` is a `label`."""
+    """An annotation: `text[start:end]` is a `label`."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ def examples_of_text(
 def documents_of_examples(
     examples: Iterable[Example], notes: Notes | None = None, join_unnamed: bool = False
 ) -> Iterator[Document]:
-    """Consecutive examples of one document together again.
+    """Join consecutive examples of one document again.
 
     Where no text is known, tokens are joined by blanks and sentences by blank lines; sentences that name no document
     are one each, or with `join_unnamed` one in all.
@@ -85,7 +85,7 @@ def documents_of_examples(
 
 
 def distinct_names(documents: Iterable[Document], prefix: str = "document") -> Iterator[tuple[str, Document]]:
-    """Each document with a name that no other has, fit for a file."""
+    """Give each document a name that no other has, fit for a file."""
     seen: set[str] = set()
     for number, document in enumerate(documents, start=1):
         name = (document.name or f"{prefix}-{number}").replace("/", "_").replace("\\", "_")

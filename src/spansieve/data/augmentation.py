@@ -1,4 +1,4 @@
-"""Sentences written in capitals, as headlines are: a model that learns some of them so relies less on case."""
+"""Data augmentation: sentences in capitals, as headlines are. A model that learns some of them relies less on case."""
 
 from __future__ import annotations
 

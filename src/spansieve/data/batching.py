@@ -1,7 +1,7 @@
 """Which sentences go together: steps of training that follow from the seed alone, and batches for prediction.
 
-A plan is the same on every process and in every run, so that several processes share it without talking, and a run that
-was interrupted goes on where it was.
+A plan is the same on every process and in every run, so that several processes share it without communication, and a
+run that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def share(step: Sequence[int], process: int, processes: int, parts: int) -> list
 
 
 def batches_by_length(lengths: Sequence[int], most_tokens: int, most_sentences: int) -> Iterator[list[int]]:
-    """Sentences of like length together, padding counted: each index once. A longer sentence stands alone."""
+    """Batch sentences of like length, padding counted: each index once. A longer sentence stands alone."""
     batch: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if batch and (len(batch) == most_sentences or (len(batch) + 1) * lengths[i] > most_tokens):
@@ -64,7 +64,7 @@ def batches_by_length(lengths: Sequence[int], most_tokens: int, most_sentences: 
 def batches_of_groups(
     lengths: Sequence[int], groups: Sequence[Sequence[int]], most_tokens: int, most_sentences: int
 ) -> list[list[int]]:
-    """Each sentence of the groups once, in a batch with others of its group that are alike in length.
+    """Batch each sentence of the groups once, with others of its group that are alike in length.
 
     >>> batches_of_groups([2, 9, 2, 2], [[0, 1, 2], [3]], most_tokens=10, most_sentences=2)
     [[0, 2], [1], [3]]
@@ -77,7 +77,7 @@ def batches_of_groups(
 
 
 def prepared_ahead(items: Sequence[Item], make: Callable[[Item], Made], depth: int = 4) -> Iterator[Made]:
-    """`make(item)` for each item, the next ones in a thread while the caller works. An error comes out at its place."""
+    """Call `make` on each item, on the next ones in a thread while the caller works. An error is raised at its item."""
     queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=depth)
     is_abandoned = threading.Event()
 

@@ -17,7 +17,8 @@ QUANTILES = {"least": 0.0, "median": 0.5, "90 %": 0.9, "99 %": 0.99, "most": 1.0
 
 @dataclass(frozen=True)
 class SplitReport:
-    """One split. A pair of segments overlaps when they share a token; it is nested when one holds the other."""
+    """The statistics of one split. A pair of segments overlaps when they share a token; it is nested when one holds the
+    other."""
 
     sentences: int
     tokens: int
@@ -38,7 +39,7 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class SharedSentences:
-    """`count` sentences of the split `second` are in the split `first` too, token for token."""
+    """A leak between splits: `count` sentences of `second` are in `first` too, token for token."""
 
     first: str
     second: str
@@ -53,7 +54,7 @@ class DataReport:
     max_width: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Plain values for JSON."""
         return asdict(self)
 
 

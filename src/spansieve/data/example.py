@@ -49,7 +49,7 @@ class Example:
 
     @classmethod
     def of(cls, tokens: Sequence[str] | str, segments: Sequence[tuple[int, int, str]] = (), **where) -> Example:
-        """From a list of tokens or a string of them, and plain tuples.
+        """Make an example from a list of tokens or a string of them, and plain tuples.
 
         >>> Example.of("Paris is big", [(0, 1, "LOC")]).segments
         (NamedSegment(start=0, end=1, label='LOC'),)
@@ -77,7 +77,7 @@ class Example:
 
 
 def joined_ranges(ranges: Iterable[Sequence[int]], length: int) -> tuple[tuple[int, int], ...]:
-    """Ranges of tokens in order, those that touch or overlap as one.
+    """Sort ranges of tokens and join those that touch or overlap.
 
     >>> joined_ranges([(4, 6), (0, 2), (2, 3)], 6)
     ((0, 3), (4, 6))
@@ -93,7 +93,7 @@ def joined_ranges(ranges: Iterable[Sequence[int]], length: int) -> tuple[tuple[i
 
 
 def check_known(examples: Iterable[Example], name: str) -> None:
-    """Scores need all of gold."""
+    """Check that all of gold is known, which scores need."""
     for number, example in enumerate(examples):
         if example.unknown:
             where = f"unknown tokens {example.unknown[0]} in sentence {number}"

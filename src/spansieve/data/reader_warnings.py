@@ -9,7 +9,7 @@ MOST_PLACES = 3
 
 
 class Notes:
-    """How often each thing happened and where it did first.
+    """Warnings of a reader or writer: how often each thing happened, and where first.
 
     >>> notes = Notes()
     >>> notes.add("discontinuous entities read from their first part to their last", "a.ann line 3")

@@ -2,8 +2,8 @@
 
 News, business, sport, science and everyday life, all of it made up. Four labels: PER, ORG, LOC and EVENT; the article
 before a name and the title before a person are no part of it. A dictionary does not get far: half of the names in dev
-and test are not in train, nor is every tenth thing that is said there, and the same name may be a person, a town, or a
-company. The sentence tells which.
+and test are not in train, nor is every tenth of their templates, and the same name may be a person, a town, or a
+company. Only the sentence decides which.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Dice:
 
 
 class _Writer:
-    """Writes sentences, and remembers the names that train has."""
+    """A generator of sentences, with a record of the names that train has."""
 
     def __init__(self, seed: int) -> None:
         self._dice = _Dice(seed)
@@ -104,7 +104,7 @@ class _Writer:
         self._names: dict[str, list[str]] = defaultdict(list)  # of train, by kind, as often as they occur
 
     def sentences(self, count: int, seen: set[tuple[str, ...]], is_train: bool) -> Iterator[Example]:
-        """As many sentences that have not been seen; now they have."""
+        """Generate as many sentences that have not been seen, and add them to those that have."""
         self._is_train = is_train
         while count:
             example = self._sentence()
@@ -132,7 +132,7 @@ class _Writer:
         return f"{template} ."
 
     def _line(self, lines: Sequence[str]) -> str:
-        """One of the lines; every tenth is kept from train, so that dev and test have something new to say."""
+        """One of the lines; every tenth is kept from train, so that dev and test have something new."""
         line = self._dice.pick(lines)
         return self._line(lines) if self._is_train and line in lines[9::10] else line
 
@@ -158,7 +158,7 @@ class _Writer:
         return pieces
 
     def _is_she(self, called: str) -> bool:
-        """By the title or the first name, where one of them tells."""
+        """Whether the pronoun is `she`, by the title or the first name, where one of them decides it."""
         telling = [word in SHE for word in called.split() if word in SHE or word in HE]
         return telling[0] if telling else self._dice.happens(0.5)
 
@@ -194,7 +194,7 @@ def _example(pieces: Sequence[tuple[str, str | None]], is_sentence: bool) -> Exa
 
 
 def _from_brackets(line: str) -> Example:
-    """From a line in which each name stands in brackets behind its label: `[PER Ada Penrose] slept .`"""
+    """Parse a line in which each name stands in brackets behind its label: `[PER Ada Penrose] slept .`"""
     pieces: list[tuple[str, str | None]] = []
     for between, bracketed in re.findall(r"([^\[]*)(?:\[([^\]]*)\])?", line):
         pieces.append((between, None))

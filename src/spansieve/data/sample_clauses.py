@@ -1,7 +1,7 @@
 """Clauses of the sample corpus. They begin in lower case and end without a full stop, so that they can be joined.
 
 `<PER.full>` is a name of that kind, `{weekday}` a word of that list, `[a|b]` one of the two. Wherever a bare name may
-stand, something else in the clause says what it names.
+stand, something else in the clause shows what it names.
 """
 
 from __future__ import annotations

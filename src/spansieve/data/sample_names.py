@@ -66,7 +66,7 @@ PEOPLE = {
 }
 
 PLACES = {
-    # A person, a place, or a company: only the sentence tells.
+    # A person, a place, or a company: only the sentence decides.
     "anything": _listed(
         "Jordan, Washington, Paris, Florence, Lincoln, Sydney, Austin, Houston, Chelsea, Victoria, Hamilton, Madison, "
         "Georgia, Charlotte, Kingston, Wellington, Nelson, Lancaster, Chester, Preston, Milan, Valencia, Santiago, "

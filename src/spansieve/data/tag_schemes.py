@@ -2,7 +2,7 @@
 
 Reading is lenient by default and then equals conlleval's: `B` and `S` always begin a segment; `I` and `E` continue the
 one before when it is open and has the same label, and begin one otherwise; `E` and `S` close theirs. No sequence is
-ill-formed under this rule, whatever subset of the prefixes it uses, and IOB1 and BIO need not be told apart.
+ill-formed under this rule, whatever subset of the prefixes it uses, and IOB1 and BIO need not be distinguished.
 `strict=True` holds a sequence to its scheme and names the first position that breaks it. `O`, `_`, `-` and an empty tag
 are null.
 """
@@ -136,7 +136,7 @@ def is_tag(text: str) -> bool:
 
 
 def split_tag(tag: str, position: int = 0) -> tuple[str, str]:
-    """Prefix, as one of B, I, E and S, and label."""
+    """Split a tag into its prefix, as one of B, I, E and S, and its label."""
     prefix, label = _parts(tag)
     if label is None or not prefix:
         raise DataError(f"tag {position + 1} must be O or begin with a prefix such as B- or I-, got {tag!r}")

@@ -21,7 +21,8 @@ class Token(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """Text in, its tokens out: in order, none of them empty, no two sharing a character. `tokens_of_text` is one."""
+    """A tokenizer, text in and its tokens out: in order, none of them empty, no two sharing a character.
+    `tokens_of_text` is one."""
 
     def __call__(self, text: str, /) -> Iterable[Token]: ...
 
@@ -109,7 +110,7 @@ def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
 
 
 def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentences: bool = True) -> list[list[Token]]:
-    """What a model reads of a text, one sequence after the other: its sentences or, without, the text as one.
+    """The sequences of tokens that a model reads of a text: its sentences or, without, the text as one.
 
     >>> [[token.text for token in found] for found in sequences_of_text("He left. She, too.", sentences=False)]
     [['He', 'left', '.', 'She', ',', 'too', '.']]
@@ -121,7 +122,7 @@ def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentence
 
 
 def _checked(text: str, tokens: Iterable[Token]) -> list[Token]:
-    """Somebody else's tokens: their offsets become those of the entities."""
+    """Check the tokens of another tokenizer: their offsets become those of the entities."""
     checked, reached = [], 0
     for token in tokens:
         found = Token(*token)
@@ -161,7 +162,7 @@ def sentence_spans(
     breaks: Iterable[int] = (),
     only_breaks: bool = False,
 ) -> list[tuple[int, int]]:
-    """`[start, end)` of each sentence, in tokens. One ends before each of the characters in `breaks` and, without
+    """The `[start, end)` of each sentence, in tokens. One ends before each of the characters in `breaks` and, without
     `only_breaks`, at blank lines and end marks; but never within one of the character spans in `keep`."""
     is_joined = _joined(tokens, keep)
     forced = _last_before(tokens, breaks)
@@ -206,7 +207,7 @@ def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
         return False
     if len(word) > 1 and word[-1] == "." and word[0] != ".":  # an abbreviation
         return word not in _NEVER_END and len(word) > 2 and _STARTERS.fullmatch(following.text) is not None
-    # "7. 5" is a number that somebody has torn.
+    # "7. 5" is a number with a blank in it.
     return not (word == "." and mark and tokens[mark - 1].text[-1].isdigit() and following.text[0].isdigit())
 
 

@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Intervals:
-    """Percentile intervals; micro figures where nothing else is said."""
+    """Percentile intervals; micro figures unless named otherwise."""
 
     precision: Interval
     recall: Interval
@@ -86,7 +86,7 @@ def bootstrap(
 
 
 def _interval(values: np.ndarray, confidence: float) -> Interval:
-    """From the figure itself and, behind it, its resampled values."""
+    """The interval of a figure, given the figure itself and, behind it, its resampled values."""
     resampled = values[1:] if len(values) > 1 else values
     low, high = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(values[0]), float(low), float(high))

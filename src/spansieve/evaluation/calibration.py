@@ -33,7 +33,8 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far the probabilities are from what they promise. Without predictions every figure is 0."""
+    """The calibration of probabilities: how far they are from the share of predictions that are right. Without
+    predictions every figure is 0."""
 
     expected_error: float  # the mean over predictions of their bin's |gap|: the expected calibration error
     largest_error: float  # the largest |gap| of a bin that is not empty
@@ -74,12 +75,12 @@ def calibrate(probabilities: ArrayLike, is_correct: ArrayLike, bins: int = 10) -
 
 @dataclass(frozen=True)
 class Threshold:
-    """Only what has at least this probability is believed."""
+    """A threshold: only what has at least this probability is accepted."""
 
     probability: float
-    precision: float  # of what is believed
+    precision: float  # of what is accepted
     recall: float  # of gold
-    count: int  # what is believed
+    count: int  # what is accepted
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,7 +102,7 @@ def threshold_for(precision: float, probabilities: ArrayLike, is_correct: ArrayL
         raise ValueError(f"num_gold must be at least the {right.sum()} that are right, got {num_gold}")
     order = np.argsort(-probability, kind="stable")
     probability, right = probability[order], right[order].cumsum()
-    # Equals are believed together: only the last of them ends what is.
+    # Equals are accepted together: only the last of them ends what is.
     ends = np.flatnonzero(np.append(probability[1:] != probability[:-1], True)[: len(probability)])
     reached = right[ends] / (ends + 1)
     good = ends[reached >= precision]
@@ -114,7 +115,7 @@ def threshold_for(precision: float, probabilities: ArrayLike, is_correct: ArrayL
 def outcomes(
     gold: Sequence[Segments], predicted: Sequence[Segments], probabilities: Sequence[Sequence[float]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What `calibrate` takes: the probability of each predicted segment and whether gold has it, in order.
+    """The probability of each predicted segment and whether gold has it, in order, as `calibrate` takes them.
 
     `probabilities[b][i]` is that of `predicted[b][i]`.
     """

@@ -10,8 +10,8 @@ RIGHT, PROMISED = "#3b6fb6", "#b0b0b0"
 
 
 def draw_reliability(calibration: Calibration, path: Path, title: str = "") -> None:
-    """Above, the share of predictions that are right against their probability, which honest ones have on the diagonal;
-    below, how many predictions there are."""
+    """Draw a reliability diagram: above, the share of predictions that are right against their probability, calibrated
+    ones on the diagonal; below, how many predictions there are."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 5.6), layout="constrained")

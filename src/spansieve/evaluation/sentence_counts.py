@@ -16,7 +16,7 @@ MOST_AT_ONCE = 4_000_000  # draws held in memory
 
 
 class SentenceCounts(NamedTuple):
-    """`counts[b, y]` are true positives, gold and predicted segments of label y in sentence b."""
+    """Counts per sentence: `counts[b, y]` are true positives, gold and predicted segments of label y in sentence b."""
 
     labels: tuple[str, ...]
     counts: np.ndarray  # (B, Y, C)
@@ -64,17 +64,17 @@ def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 def precision_of(totals: np.ndarray) -> np.ndarray:
-    """(…, C) → (…)"""
+    """Precision, (…, C) → (…)"""
     return share(totals[..., 0], totals[..., 2])
 
 
 def recall_of(totals: np.ndarray) -> np.ndarray:
-    """(…, C) → (…)"""
+    """Recall, (…, C) → (…)"""
     return share(totals[..., 0], totals[..., 1])
 
 
 def f1_of(totals: np.ndarray) -> np.ndarray:
-    """(…, C) → (…)"""
+    """The F1 score, (…, C) → (…)"""
     return share(2 * totals[..., 0], totals[..., 1] + totals[..., 2])
 
 

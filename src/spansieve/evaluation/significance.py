@@ -53,7 +53,7 @@ class Comparison:
     resamples: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON. The sentences are told by their index only."""
+        """Plain values for JSON. Of the sentences only their index is there."""
         return {
             "a": self.a.to_dict(),
             "b": self.b.to_dict(),

@@ -1,4 +1,4 @@
-"""A comparison as plain rows, one dictionary per line of a table; whoever prints them decides how."""
+"""A comparison as plain rows, one dictionary per line of a table; how they are printed is left to the caller."""
 
 from __future__ import annotations
 

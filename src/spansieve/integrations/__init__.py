@@ -1,1 +1,1 @@
-"""A model in other people's tools: spaCy, the Hugging Face Hub."""
+"""A model in other tools: spaCy, the Hugging Face Hub."""

@@ -31,7 +31,7 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
 ) -> Predictor:
-    """A model from a folder that `spansieve train` left, or from the Hub by its name, as `org/name`.
+    """Load a model from a folder that `spansieve train` wrote, or from the Hub by its name, as `org/name`.
 
     `revision` is a branch, a tag or a commit of the Hub's. What was fetched once is not fetched again. No code of the
     model's is run, wherever it comes from.

@@ -61,15 +61,15 @@ def make_component(
 
 
 class _Piece(NamedTuple):
-    """What is read as one sequence: tokens of a document, those of nothing but blanks left out."""
+    """Tokens of a document that are read as one sequence, those of nothing but blanks left out."""
 
     doc: int
     tokens: list[int]  # their places in the document
 
 
 class Component:
-    """`model` is a folder or a name on the Hub, and is loaded when it is first needed: a pipeline that is read from
-    disk brings its own, and need not find the one it was made with."""
+    """The spaCy component. `model` is a folder or a name on the Hub, and is loaded when it is first needed: a pipeline
+    that is read from disk brings its own, and need not find the one it was made with."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class Component:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """None before the model is loaded: spaCy asks a pipeline that it has not yet read from disk."""
+        """The labels, none before the model is loaded: spaCy reads them before a pipeline is read from disk."""
         return () if self._predictor is None else self._predictor.labels
 
     def __call__(self, doc: Doc) -> Doc:
         return next(self.pipe([doc]))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = BATCH) -> Iterator[Doc]:
-        """The sentences of all documents of a batch are read together."""
+        """Annotate documents; the sentences of all documents of a batch are read together."""
         for docs in minibatch(stream, size=batch_size):
             yield from self._annotated(list(docs))
 
@@ -160,7 +160,7 @@ class Component:
 
 
 def _sequences(doc: Doc) -> list[list[int]]:
-    """Its sentences, by the pipeline where that has told them, otherwise by our own rules."""
+    """The sentences of a document, by the pipeline where that has set them, otherwise by our own rules."""
     if doc.has_annotation("SENT_START"):
         sentences = [[token.i for token in sentence if not token.is_space] for sentence in doc.sents]
         return [sentence for sentence in sentences if sentence]

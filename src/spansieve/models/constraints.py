@@ -1,4 +1,4 @@
-"""What a prediction must agree with, as people give it and as models take it: no torch here."""
+"""What a prediction must agree with, as users give it and as models take it: no torch here."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the entities of one text must agree with. Positions are characters of the text, or tokens of a sentence that
-    is tokens already. Plain tuples will do, and entities as they were predicted.
+    """Constraints that the entities of one text must agree with. Positions are characters of the text, or tokens of a
+    sentence that is tokens already. Plain tuples will do, and entities as they were predicted.
 
     Required and forbidden segments, complete spans and banned pairs are knowledge: the entities are the best set that
     agrees with it, and their probabilities are conditioned on it. Thresholds are a wish: an entity whose probability
@@ -57,13 +57,13 @@ def _place(one: Sequence[Any]) -> tuple[int, int]:
 
 
 def forbidden(one: Sequence[Any]) -> NamedSegment | Span:
-    """From two numbers, or three of which the label may be None."""
+    """Read a forbidden span from two numbers, or from three of which the label may be None."""
     is_any = len(one) == 2 or one[2] is None
     return Span(*_place(one)) if is_any else NamedSegment(*_place(one), one[2])
 
 
 class Rules(NamedTuple):
-    """The same for one sentence, in tokens, with ids for labels."""
+    """The constraints of one sentence, in tokens, with ids for labels."""
 
     known: Known = Known()
     banned: frozenset[Pair] = frozenset()
@@ -80,7 +80,7 @@ NO_RULES = Rules()
 
 
 class Support(NamedTuple):
-    """What a model can say at all: its labels, the segments that fit it, and whether one may lie within another."""
+    """The support of a model: its labels, the segments that fit it, and whether one may lie within another."""
 
     labels: LabelSet
     fits: Callable[[Segment], bool]
@@ -88,7 +88,7 @@ class Support(NamedTuple):
     takes_nested: bool
 
     def rules(self, constraints: Constraints | None, tokens: Sequence[str]) -> Rules:
-        """Of a sentence, checked, so that what cannot be is told in the words of who asked for it."""
+        """Translate the constraints of a sentence, checked, so that errors are in the caller's terms."""
         if not constraints:
             return NO_RULES
         required = [self._segment(one, tokens) for one in constraints.required]
@@ -153,7 +153,7 @@ def checked_constraints(
 
 
 def alike(rules: Iterable[Rules]) -> list[list[int]]:
-    """Which sentences may share a batch: those with the same banned pairs, since a batch has one transition."""
+    """Group sentences that may share a batch: those with the same banned pairs, since a batch has one transition."""
     groups: dict[frozenset[Pair], list[int]] = {}
     for i, one in enumerate(rules):
         groups.setdefault(one.banned, []).append(i)

@@ -58,14 +58,14 @@ class CRF(Head):
         return LinearChain(tag_scores, self.transition, lengths, self.constraints)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:
-        """(B, L, Y)."""
+        """The scores of the tags, (B, L, Y)."""
         return (self.output(vectors).float(),)
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return self.tags.segments(structure)
 
     def probabilities(self, distribution: Distribution, entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
-        """On the host, in double precision."""
+        """P(this segment is in the output) of each entity, on the host in double precision."""
         assert isinstance(distribution, LinearChain)
         if not any(entities):
             return [[] for _ in entities]

@@ -18,11 +18,11 @@ from spansieve.models.under_rules import Segments, Shares, above_thresholds, che
 
 
 class Decided(NamedTuple):
-    """Of a batch."""
+    """The decoded segments of a batch."""
 
     distribution: Distribution  # given what is known
     segments: Segments
-    probabilities: Shares | None  # where they were asked for
+    probabilities: Shares | None  # where they were wanted
 
 
 def support_of(tagger: Tagger) -> Support:

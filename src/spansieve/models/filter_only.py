@@ -13,7 +13,8 @@ from spansieve.nn.span_scorers import span_scorer
 
 
 class FilterOnly(FilteredHead):
-    """A candidate's score is how far its label stands above null: all that the classifier has learned of it."""
+    """The filter without the global model. A candidate's score is how far its label stands above null: all that the
+    classifier has learned of it."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, max_width)
@@ -31,6 +32,6 @@ class FilterOnly(FilteredHead):
         return FilteredSemiMarkov.from_scores(*inputs, **self.limits._asdict())
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Local, and how far they stand above null, (B, L, K, Y) each."""
+        """The local scores, and how far they stand above null, (B, L, K, Y) each."""
         local_scores = self.scorer.dense(self.scorer(vectors)).float()
         return local_scores, local_scores - local_scores[..., :1]

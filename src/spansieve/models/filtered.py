@@ -69,7 +69,7 @@ class FilteredHead(Head):
     def log_prob(
         self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
     ) -> Tensor:
-        """log P(gold), or where that is known in part, of all that agrees with it, (B,). Both training rules hold."""
+        """log P(gold) or, where gold is known in part, of all that agrees with it, (B,). Both training rules hold."""
         structures = gold.structures
         local_scores, limits = self.for_loss(local_scores)
         if gold.known is None:

@@ -1,4 +1,4 @@
-"""What a model's folder says, looked at before anything is built of it: it may come from anywhere.
+"""The files of a model's folder, checked before anything is built of them: they may come from anywhere.
 
 A folder can be damaged, or made to do harm: to name files elsewhere, to ask for more memory than there is, to have code
 fetched and run. What is found here is raised as ModelError.
@@ -27,8 +27,8 @@ class ModelError(ValueError):
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside is a fault of the folder. Libraries below have many kinds of errors for it; those in
-    Rust even panic, which is no Exception."""
+    """Raise whatever goes wrong inside as a fault of the folder. Libraries below have many kinds of errors for it;
+    those in Rust even panic, which is no Exception."""
     try:
         yield
     except (ModelError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -44,13 +44,13 @@ def read_object(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(values, dict):
             raise ModelError(f"{path} must hold a JSON object, got {type(values).__name__}")
-        for _ in _walk(values):  # so that nobody else falls into it
+        for _ in _walk(values):  # so that no later code falls into it
             pass
         return values
 
 
 def check_names(files: Mapping[str, Any], path: Path) -> None:
-    """Files of a model are named from its folder downward."""
+    """Check that files of a model are named from its folder downward."""
     for name in files:
         parts = PurePosixPath(name).parts
         is_inside = parts and not name.startswith("/") and ".." not in parts and "\\" not in name and ":" not in name
@@ -59,13 +59,13 @@ def check_names(files: Mapping[str, Any], path: Path) -> None:
 
 
 def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
-    """Of the weights in a file, without reading them."""
+    """The shapes of the weights in a file, without reading them."""
     with refusing(f"{path} is damaged"), safe_open(str(path), "pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def check_sizes(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:
-    """Settings that would have so much built that to compare it with the weights is too late already."""
+    """Refuse settings that would have so much built that to compare it with the weights is too late already."""
     builtin = settings.get("builtin")
     layers = builtin.get("layers") if isinstance(builtin, dict) else None
     if _is_above(layers, len(shapes)):
@@ -75,7 +75,7 @@ def check_sizes(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...
 
 
 def check_encoder(folder: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """The configuration of a Hugging Face encoder, and that it can be read without a network."""
+    """Check the configuration of a Hugging Face encoder, and that it can be read without a network."""
     path = folder / "config.json"
     for needed in (path, folder / "tokenizer.json"):
         if not needed.is_file():
@@ -92,7 +92,7 @@ def check_encoder(folder: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 def check_shapes(wanted: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:
-    """That the weights are those of the model that the configuration describes."""
+    """Check that the weights are those of the model that the configuration describes."""
     for name, tensor in wanted.items():
         if name not in shapes:
             raise ModelError(f"{path} must have the weight {name}")

@@ -18,10 +18,10 @@ SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a string can hold
 
 
 class Found(NamedTuple):
-    """What the model sees in a sentence."""
+    """The segments that a model finds in a sentence."""
 
     segments: list[NamedSegment]
-    probabilities: list[float] | None  # of each segment, where they were asked for
+    probabilities: list[float] | None  # of each segment, where they were wanted
 
 
 def check_probability(kind: str) -> None:
@@ -30,8 +30,8 @@ def check_probability(kind: str) -> None:
 
 
 def readable_sentences(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The sentences, checked, as encoders take them: half a character, which a string can hold and no encoding of text
-    can, becomes the sign for what cannot be shown."""
+    """Check sentences and make them as encoders take them: half a character, which a string can hold and no encoding of
+    text can, becomes the sign for what cannot be shown."""
     readable: list[Sequence[str]] = []
     for sentence in sentences:
         if isinstance(sentence, str):  # its characters would be the tokens

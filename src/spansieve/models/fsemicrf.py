@@ -1,4 +1,5 @@
-"""FSemiCRF: a local classifier filters the spans, and a semi-Markov CRF over what it keeps picks the best set."""
+"""FSemiCRF (Zaratiana et al., Findings of EMNLP 2023): a local classifier filters the spans, and a semi-Markov CRF over
+what it keeps picks the best set."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from spansieve.nn.span_scorers import prefix_sums, span_scorer, span_sums
 
 
 class FSemiCRF(FilteredHead):
-    """The global scores are dense like the local ones: what costs is the layer over the spans, which the filter needs
-    of all of them. Scores of the candidates alone were no faster, with 5 labels or with 19.
+    """The filtered semi-Markov CRF of Zaratiana et al. (Findings of EMNLP 2023), with its filtering loss.
+
+    The global scores are dense like the local ones: what costs is the layer over the spans, which the filter needs of
+    all of them. Scores of the candidates alone were no faster, with 5 labels or with 19.
 
     With `score_null`, a path is worth its segments and, as null, each token that none of them takes: what a Semi-CRF
-    with unit null gives the same segmentation, transitions apart. All tokens as null is a constant, so it is enough
-    that a segment's score is told less that of its tokens as null."""
+    with unit null gives the same segmentation, transitions apart. All tokens as null is a constant, so it is enough to
+    subtract from a segment's score that of its tokens as null."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, max_width)
@@ -44,12 +47,12 @@ class FSemiCRF(FilteredHead):
         return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Local, as the filter sees them, and global, (B, L, K, Y) each."""
+        """The local scores, as the filter takes them, and the global ones, (B, L, K, Y) each."""
         local_scores, global_scores = self.learned_scores(vectors)
         return self.for_filter(local_scores), global_scores
 
     def for_filter(self, local_scores: Tensor) -> Tensor:
-        """As the filter sees them: null has to win by the margin."""
+        """The local scores as the filter takes them: null has to win by the margin."""
         if not self.margin:
             return local_scores
         return torch.cat((local_scores[..., :1] - self.margin, local_scores[..., 1:]), -1)

@@ -18,8 +18,9 @@ from spansieve.nn.span_scorers import span_scorer
 
 
 class GlobalSelection(FilteredHead):
-    """The filter gives a span its label, and the global model decides which spans there are. A span has one label at a
-    time, whatever `labels_per_span` is: its labels have one score, and the best path could not choose among them."""
+    """Global span selection (Zaratiana et al. 2022): the filter gives a span its label, and the global model decides
+    which spans there are. A span has one label at a time, whatever `labels_per_span` is: its labels have one score, and
+    the best path could not choose among them."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, max_width)
@@ -59,7 +60,7 @@ class GlobalSelection(FilteredHead):
         return torch.zeros(len(self.labels), len(self.labels), device=like.device)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Local, and of the span as such, the same for each of its labels, (B, L, K, Y) each."""
+        """The local scores, and those of the span as such, the same for each of its labels, (B, L, K, Y) each."""
         scores = self.scorer.dense(self.scorer(vectors)).float()
         local_scores, span_score = scores[..., :-1], scores[..., -1:]
         return local_scores, span_score.expand_as(local_scores)

@@ -48,7 +48,7 @@ class HeadGold:
 
 
 class Head(nn.Module):
-    """One row of the paper's table. What it takes are the tokens' vectors, (B, L, D)."""
+    """A model apart from its encoder: one row of the paper's table. It takes the tokens' vectors, (B, L, D)."""
 
     takes_nested = False  # whether one gold segment may lie within another
     takes_any_width = False  # whether segments may be wider than `max_width`
@@ -63,8 +63,8 @@ class Head(nn.Module):
         lengths: Sequence[int],
         unknown: Sequence[Ranges] | None = None,
     ) -> HeadGold:
-        """From gold segments that `fits` and that do not overlap, but where the head `takes_nested`. In the `unknown`
-        ranges of tokens there may be others: the loss is then -log P(all that agrees with what is known)."""
+        """Prepare gold segments that `fits` and that do not overlap, but where the head `takes_nested`. In the
+        `unknown` ranges of tokens there may be others: the loss is then -log P(all that agrees with what is known)."""
         raise NotImplementedError
 
     def fits(self, segment: Segment) -> bool:
@@ -75,19 +75,19 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
-        """Over the structures of each sentence."""
+        """The distribution over the structures of each sentence."""
         return self.distribution_of(self.scores(vectors), lengths)
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
-        """From what `scores` gives."""
+        """The distribution made from what `scores` gives."""
         raise NotImplementedError
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, ...]:
-        """What the distribution is made of beside the transition: (B, L, Y), or (B, L, K, Y) once or twice."""
+        """The scores that the distribution is made of, transition apart: (B, L, Y), or (B, L, K, Y) once or twice."""
         raise NotImplementedError
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
-        """What a structure of the distribution says: its segments that are not null."""
+        """The entities of a structure of the distribution: its segments that are not null."""
         return tuple(segment for segment in structure if segment.label)
 
     def probabilities(self, distribution: Distribution, entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
@@ -100,7 +100,7 @@ class Head(nn.Module):
 
 
 def places_of(entities: Sequence[Sequence[Segment]], device: torch.device) -> tuple[Tensor, ...]:
-    """Where the entities, of which there is at least one, stand in (B, L, K, Y): four indices, (N,) each."""
+    """The indices of the entities, of which there is at least one, in (B, L, K, Y): four, (N,) each."""
     places = [(b, s.start, s.width - 1, s.label) for b, found in enumerate(entities) for s in found]
     return torch.tensor(places, device=device).unbind(1)
 
@@ -110,7 +110,7 @@ def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tupl
 
 
 def labels_of_spans(segments: FlatSegments, shape: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """(B, L, K): null where no gold segment is, IGNORED where there is no such span."""
+    """The gold label of every span, (B, L, K): null where no gold segment is, IGNORED where there is no such span."""
     num_sentences, num_tokens, max_width, _ = shape
     end = np.arange(num_tokens)[:, None] + np.arange(1, max_width + 1)
     is_span = end <= np.asarray(lengths, np.int64).reshape(num_sentences, 1, 1)
@@ -120,7 +120,8 @@ def labels_of_spans(segments: FlatSegments, shape: Sequence[int], lengths: Seque
 
 
 def filtering_loss(local_scores: Tensor, span_labels: Tensor, beta: float) -> Tensor:
-    """Cross-entropy of every span against its gold label, null spans weighted by β, summed over a sentence, (B,)."""
+    """The paper's filtering loss: cross-entropy of every span against its gold label, null spans weighted by β, summed
+    over a sentence, (B,)."""
     if local_scores.is_cuda and local_scores.dtype is torch.float32 and has_triton():
         from spansieve.nn.cuda.cross_entropy import SpanCrossEntropy
 
@@ -135,6 +136,6 @@ def filtering_loss(local_scores: Tensor, span_labels: Tensor, beta: float) -> Te
 
 @lru_cache(maxsize=32)
 def _weights(num_labels: int, beta: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """One for every label but null. Made once: a GPU would wait for each of the small steps."""
+    """Weights of the labels, 1 for all but null. Made once: a GPU would wait for each of the small steps."""
     with torch.inference_mode(False):
         return torch.tensor([beta] + [1.0] * (num_labels - 1), dtype=dtype, device=device)

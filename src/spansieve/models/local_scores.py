@@ -1,4 +1,4 @@
-"""What a filter says of every span, before anything is kept.
+"""The filter's probabilities of every span, before anything is kept.
 
 Axes: B sentences, L tokens, K widths, Y labels.
 """

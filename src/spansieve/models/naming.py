@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def name_of(model: str | Path) -> str:
-    """`runs/demo/model` is the model of the run `demo`.
+    """The name of a model: `runs/demo/model` is the model of the run `demo`.
 
     >>> name_of("runs/demo/model"), name_of("models/people")
     ('demo', 'people')

@@ -15,7 +15,8 @@ from spansieve.models.head import HeadGold
 
 
 class Nested(FSemiCRF):
-    """The scores of FSemiCRF; its transition goes from a container to what it contains, row 0 being the sentence.
+    """Nested entities by the scores of FSemiCRF; its transition goes from a container to what it contains, row 0 being
+    the sentence.
 
     Every laminar set counts, so gold is always possible and no candidate is dropped in training. The loss is over what
     the filter keeps: all spans would be too many to nest. Segments within each other have tokens in common, so that

@@ -20,7 +20,8 @@ Ranges = Sequence[tuple[int, int]]  # of tokens, end exclusive, from left to rig
 
 
 def known_of(segments: Sequence[Segment], unknown: Ranges, length: int) -> Known:
-    """
+    """What is known of a sentence: its segments, and that there are no others outside the unknown ranges.
+
     >>> known_of([Segment(1, 2, 1)], [(1, 3)], 5).complete
     (Span(start=0, end=1), Span(start=3, end=5))
     """
@@ -29,7 +30,7 @@ def known_of(segments: Sequence[Segment], unknown: Ranges, length: int) -> Known
 
 
 def unknown_tokens(unknown: Sequence[Ranges], num_tokens: int) -> np.ndarray:
-    """(B, L)."""
+    """Which tokens nothing is known of, (B, L)."""
     is_unknown = np.zeros((len(unknown), num_tokens), bool)
     for b, ranges in enumerate(unknown):
         for start, end in ranges:
@@ -38,7 +39,7 @@ def unknown_tokens(unknown: Sequence[Ranges], num_tokens: int) -> np.ndarray:
 
 
 def spans_within(is_inside: np.ndarray, max_width: int) -> np.ndarray:
-    """(B, L, K): spans all of whose tokens are inside, given (B, L)."""
+    """Which spans have all of their tokens inside, (B, L, K), given which tokens are, (B, L)."""
     num_sentences, num_tokens = is_inside.shape
     count = np.zeros((num_sentences, num_tokens + 1), np.int64)
     np.cumsum(is_inside, axis=1, out=count[:, 1:])
@@ -47,7 +48,7 @@ def spans_within(is_inside: np.ndarray, max_width: int) -> np.ndarray:
 
 
 def spans_touching(segments: FlatSegments, num_tokens: int, max_width: int) -> np.ndarray:
-    """(B, L, K): spans that share a token with a segment."""
+    """Which spans share a token with a segment, (B, L, K)."""
     covered = covered_tokens(segments, num_tokens)
     start, width = np.arange(num_tokens)[:, None], np.arange(1, max_width + 1)
     return covered[:, np.minimum(start + width, num_tokens)] > covered[:, start]

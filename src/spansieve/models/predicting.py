@@ -1,4 +1,4 @@
-"""A model over many sentences: batched by length, answered in the order of the input."""
+"""A model over many sentences: batched by length, returned in the order of the input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def predict_segments(
     constraints: Sequence[Constraints | None] | None = None,
 ) -> list[Found]:
     """The best set of segments of each sentence, the same whatever `batch_tokens` is: so many are read at once, those
-    of one sentence at least. `look` sees each batch's indices and its distribution. `constraints` are in tokens."""
+    of one sentence at least. `look` is called with each batch's indices and distribution. `constraints` are in
+    tokens."""
     check_probability(probability)
     readable = readable_sentences(sentences)
     rules = list(map(support_of(tagger).rules, checked_constraints(constraints, len(readable)), readable))
@@ -45,7 +46,7 @@ def predict_segments(
     was_training = tagger.training
     tagger.eval()
     try:
-        # Who looks may ask for the k best, which come by way of gradients; inference mode knows none.
+        # `look` may compute the k-best, which come by way of gradients; inference mode has none.
         with torch.inference_mode() if look is None else torch.no_grad():
             batches = batches_of_groups(sizes_of(tagger.encoder, readable), alike(rules), most_tokens, MOST_SENTENCES)
             for scored in scored_batches(tagger, readable, batches):

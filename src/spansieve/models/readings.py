@@ -1,4 +1,4 @@
-"""The best few sets of entities of each sentence, each with its probability: all of its entities and no others.
+"""The k-best sets of entities of each sentence, each with its probability: all of its entities and no others.
 
 For a filtered model that is the probability given the candidates: a segment that the filter left out is in no set.
 """
@@ -20,8 +20,8 @@ OVERSAMPLED = 8  # where many structures have the same entities, so many times a
 
 
 def readings_of(head: Head, distribution: Distribution, k: int) -> list[list[tuple[Entities, float]]]:
-    """At most k of each sentence, best first. A semi-CRF whose null segments may be wide cuts what is no entity in many
-    ways, which count as one set; it may then have fewer than k to show."""
+    """The k-best sets of entities of each sentence, best first. A semi-CRF whose null segments may be wide cuts what is
+    no entity in many ways, which count as one set; it may then have fewer than k to show."""
     if isinstance(distribution, SemiMarkov) and _has_wide_null(distribution):
         return _merged(head, distribution, k)
     if k == 1:

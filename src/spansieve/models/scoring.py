@@ -15,7 +15,7 @@ from spansieve.models.tagger import Batch, Tagger
 
 
 class Scored(NamedTuple):
-    """A batch with what the model thinks of it."""
+    """A batch with the model's scores."""
 
     indices: Sequence[int]  # which of the sentences
     lengths: Tensor  # (B,)
@@ -26,7 +26,7 @@ class Scored(NamedTuple):
 def scored_batches(
     tagger: Tagger, sentences: Sequence[Sequence[str]], batches: Sequence[Sequence[int]]
 ) -> Iterator[Scored]:
-    """In their order. With an accelerator the next batches are read while it works."""
+    """Score the batches, in their order. With an accelerator the next batches are prepared while it works."""
 
     def make(batch: Sequence[int]) -> Batch:
         return tagger.batch([sentences[i] for i in batch])

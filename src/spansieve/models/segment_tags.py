@@ -19,7 +19,7 @@ PREFIXES = {"BIO": "BI", "BIOES": "BIES"}
 
 
 class LabelTags(NamedTuple):
-    """The ids of a label's tags by what they say of a segment's tokens; one may stand for two."""
+    """The ids of a label's tags by the position of a token in its segment; one may stand for two."""
 
     first: int
     inner: int
@@ -28,7 +28,7 @@ class LabelTags(NamedTuple):
 
 
 class SegmentTags:
-    """How a scheme writes segments as tags; tag 0 is O."""
+    """A tag scheme: how segments are written as tags; tag 0 is O."""
 
     def __init__(self, labels: LabelSet, scheme: str) -> None:
         self.scheme = scheme
@@ -60,7 +60,7 @@ class SegmentTags:
         return [tags.first, *[tags.inner] * (segment.width - 2), tags.last]
 
     def segments(self, sequence: Sequence[int]) -> tuple[Segment, ...]:
-        """What a well-formed sequence spells: a tag that opens nothing goes on with what is open."""
+        """The segments that a well-formed sequence spells: a tag that opens nothing goes on with what is open."""
         found: list[list[int]] = []
         opened = self._opened
         for position, tag in enumerate(sequence):
@@ -78,7 +78,7 @@ class SegmentTags:
         segments: Sequence[Sequence[Segment]],
         written: Callable[[int, Segment], list[int]] | None = None,
     ) -> list[list[float]]:
-        """The share of Z that the sequences with exactly this segment have: its tags fixed, all others free.
+        """The probability of each segment: the share of Z of the sequences with it, its tags fixed, all others free.
 
         `written` are the tags of a segment of sentence b, where those are not `of_segment`.
         """
@@ -93,7 +93,7 @@ class SegmentTags:
         return min(1.0, math.exp(inside + after - chain.total[b]))
 
     def _inside(self, chain: Chain, b: int, segment: Segment, tags: list[int]) -> float:
-        """All that leads to the segment's first tag, and its other tags."""
+        """The log-sum of all that leads to the segment's first tag, and its other tags."""
         share = chain.left[b, segment.start, tags[0]]
         if segment.width > 1:
             others = np.arange(segment.start + 1, segment.end)
@@ -101,7 +101,7 @@ class SegmentTags:
         return share
 
     def _after(self, chain: Chain, b: int, segment: Segment, last: int) -> float:
-        """All that may follow the segment's last tag without going on with it."""
+        """The log-sum of all that may follow the segment's last tag without going on with it."""
         end = segment.end
         if self.scheme == "BIOES" or end == chain.lengths[b]:
             return chain.right[b, end - 1, last]
@@ -111,7 +111,7 @@ class SegmentTags:
 
 
 class Chain(NamedTuple):
-    """A batch's chains in double precision, with what the two sides of each token add."""
+    """A batch's chains in double precision, with their forward-backward messages."""
 
     scores: np.ndarray  # (B, L, Y)
     transition: np.ndarray  # (Y, Y)

@@ -51,12 +51,12 @@ class SemiCRF(Head):
         return SemiMarkov(dense, self.transition, lengths, unit_null=self.unit_null)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:
-        """(B, L, K, Y)."""
+        """The scores of the segments, (B, L, K, Y)."""
         return (self.scorer.dense(self.scorer(vectors)).float(),)
 
 
 def covering(segments: Sequence[Segment], length: int) -> list[Segment]:
-    """With null segments of width 1 where there is nothing.
+    """Cover a sentence: add null segments of width 1 where there is nothing.
 
     >>> covering([Segment(1, 3, 2)], 4)
     [Segment(start=0, end=1, label=0), Segment(start=1, end=3, label=2), Segment(start=3, end=4, label=0)]

@@ -1,4 +1,4 @@
-"""How much each sentence gives the encoder to read."""
+"""How much input each sentence is to the encoder."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ EXPORTED = "manifest.json"  # what an exported model has instead: see prediction
 
 
 def save_model(tagger: Tagger, folder: Path, card: str = "", weights: Mapping[str, torch.Tensor] | None = None) -> None:
-    """Into `folder`, whole or not at all: what was there before stays until the new one is complete."""
+    """Write a model into `folder`, whole or not at all: what was there before stays until the new one is complete."""
     new, old = _new(folder), _old(folder)
     shutil.rmtree(new, ignore_errors=True)
     try:
@@ -99,7 +99,7 @@ def with_card(folder: Path, card: str) -> None:
 
 
 def encoder_name(config: ModelConfig) -> str:
-    """What the encoder is called anywhere: of a folder on this machine only the last part."""
+    """The encoder's name, fit for any machine: of a folder on this one only the last part."""
     name = config.encoder.name
     if name == BUILTIN or not Path(name).is_dir():
         return name
@@ -124,7 +124,7 @@ def recover_model(folder: Path) -> None:
 
 
 def _standing(folder: Path) -> Path:
-    """Where the model is: in its place or, after a kill between the two renames of `save_model`, beside it."""
+    """The folder that the model is in: its own or, after a kill between the renames of `save_model`, that beside it."""
     if not folder.exists():
         for beside in (_new(folder), _old(folder)):
             if (beside / CONFIG).is_file():
@@ -144,7 +144,7 @@ def _old(folder: Path) -> Path:
 
 
 def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger:
-    """On a device, ready to predict. Raises ModelError where the folder is damaged or holds something else."""
+    """Load a model, ready to predict. Raises ModelError where the folder is damaged or holds something else."""
     usable = _usable(device)
     folder = _standing(Path(folder))
     about = checked_description(folder)
@@ -154,7 +154,7 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
         check_sizes(about["model"], shapes, folder / CONFIG)
         if config.encoder.name != BUILTIN:
             check_encoder(folder / ENCODER, shapes)
-        # First without memory for its weights: what it needs is known to be in the file before it is asked for.
+        # First without memory for its weights: what it needs is known to be in the file before it is allocated.
         with torch.device("meta"):
             check_shapes(Tagger(config, labels, folder / ENCODER).state_dict(), shapes, folder / WEIGHTS)
         tagger = Tagger(config, labels, folder / ENCODER)
@@ -163,7 +163,7 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
 
 
 def checked_description(folder: Path) -> dict[str, Any]:
-    """What a model says of itself, all its files being there and unchanged."""
+    """The description that a model's folder holds, after a check that all its files are there and unchanged."""
     about = _about(folder)
     _check_files(folder, about)
     return about
@@ -186,7 +186,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _check_files(folder: Path, about: Mapping[str, Any]) -> None:
-    """Every file that the model was written with; others may stand there too."""
+    """Check every file that the model was written with; others may stand there too."""
     files = about.get("files")
     if not isinstance(files, dict) or WEIGHTS not in files:
         raise ModelError(f"{folder / CONFIG} must name the checksum of {WEIGHTS}")

@@ -1,4 +1,4 @@
-"""A whole model: an encoder, a head, and the labels that they speak of.
+"""A whole model: an encoder, a head, and their labels.
 
 Axes: B sentences, L tokens, D features.
 """
@@ -64,10 +64,11 @@ class Batch:
 
 
 class Tagger(nn.Module):
-    """Sentences in, segments out."""
+    """A whole model: sentences in, segments out."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, folder: Path | None = None) -> None:
-        """`config.max_width` must be set. With `folder`, the encoder is built from there, its weights to be loaded."""
+        """Build a model; `config.max_width` must be set. With `folder`, the encoder is built from there, its weights to
+        be loaded."""
         super().__init__()
         if config.max_width is None:
             raise ValueError("max_width must be set, got None: Tagger.for_data finds it in the training data")
@@ -95,8 +96,8 @@ class Tagger(nn.Module):
         gold: Sequence[Sequence[NamedSegment]] | None = None,
         unknown: Sequence[Ranges] | None = None,
     ) -> Batch:
-        """On the host. `gold` is what `training_segments` leaves of the annotation; in the `unknown` ranges of tokens
-        there may be more (see `Example`)."""
+        """Make a batch, on the host. `gold` is what `training_segments` leaves of the annotation; in the `unknown`
+        ranges of tokens there may be more (see `Example`)."""
         lengths = [len(sentence) for sentence in sentences]
         ready = None
         if gold is not None:
@@ -118,7 +119,7 @@ class Tagger(nn.Module):
         return [Segment(s.start, s.end, self.labels.id(s.label)) for s in segments]
 
     def vectors(self, batch: Batch) -> Tensor:
-        """What the head takes of each token, (B, L, D)."""
+        """The vector of each token, which the head takes, (B, L, D)."""
         return self.dropout(self.encoder(batch.features))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:

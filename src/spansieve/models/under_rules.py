@@ -1,4 +1,4 @@
-"""What deciding under rules is, whatever decides: no torch here."""
+"""Decoding under constraints, whatever the decoder: no torch here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_possible(is_possible: bool) -> None:
 
 
 def sure_of_required(segments: Segments, shares: Shares, rules: Sequence[Rules]) -> Shares:
-    """The shares, but that what is required is certain, whatever rounding makes of it."""
+    """The probabilities, but 1 for what is required, whatever rounding makes of it."""
     return [
         [1.0 if one.requires(segment) else share for segment, share in zip(found, each)]
         for found, each, one in zip(segments, shares, rules)

@@ -1,4 +1,4 @@
-"""A small encoder that is trained from scratch: nothing to download, and at home on two CPU cores.
+"""A small encoder that is trained from scratch: nothing to download, and fast on two CPU cores.
 
 Axes: B sentences, L tokens, U distinct words, D features.
 """
@@ -16,7 +16,7 @@ from spansieve.nn.word_features import FIELDS, IDENTITY, WordFeatures
 
 
 class BuiltinEncoder(Encoder):
-    """Hashed features of each word, mixed, then read in both directions."""
+    """The built-in encoder: hashed features of each word, mixed, then read in both directions."""
 
     def __init__(self, config: BuiltinConfig) -> None:
         super().__init__()
@@ -53,9 +53,9 @@ class BuiltinEncoder(Encoder):
 
 
 class LstmContext(nn.Module):
-    """Each layer reads the sentence in both directions.
+    """A bidirectional LSTM: each layer reads the sentence in both directions.
 
-    The sentences are not packed: on the CPU that takes twice as long, and on a GPU the host would wait for the lengths.
+    The sentences are not packed: on the CPU that takes twice as long, and on a GPU it would synchronise the host.
     Turned around within its length instead, a sentence has its padding last in either direction.
     """
 
@@ -90,7 +90,7 @@ def _rows(read: Tensor, place: Tensor) -> Tensor:
 
 
 class ConvContext(nn.Module):
-    """Each layer sees one more neighbour on either side."""
+    """A convolution: each layer takes in one more neighbour on either side."""
 
     def __init__(self, size: int, layers: int, dropout: float) -> None:
         super().__init__()

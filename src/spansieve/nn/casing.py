@@ -1,4 +1,4 @@
-"""How a token is written: what an uncased encoder does not see."""
+"""How a token is written: what an uncased encoder loses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ NUM_CASINGS = 7  # 0 stands for what is no token
 
 @lru_cache(maxsize=1 << 16)
 def casing_of(word: str) -> int:
-    """
+    """The casing of a word, as a small integer.
+
     >>> [casing_of(word) for word in ("paris", "UN", "Paris", "McGill", "1996-08-30", "…")] == [1, 2, 3, 4, 5, 6]
     True
     """

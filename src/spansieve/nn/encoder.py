@@ -1,4 +1,4 @@
-"""What an encoder is to the rest: sentences of tokens in, one vector per token out."""
+"""The interface of encoders: sentences of tokens in, one vector per token out."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from spansieve.config import BUILTIN, ModelConfig
 
 
 class Encoder(nn.Module):
-    """Two halves: `features` runs on the host and may do so ahead of time, `forward` on the device."""
+    """An encoder in two halves: `features` runs on the host and may do so ahead of time, `forward` on the device."""
 
     size: int  # D: of a token's vector
     is_pretrained: bool = False  # it then learns at a rate of its own
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        """What `forward` takes, from B sentences. None of them is cut, whatever its length."""
+        """The features of B sentences, which `forward` takes. None of them is cut, whatever its length."""
         raise NotImplementedError
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
-        """(B, L, D), zero beyond the end of a sentence."""
+        """The vector of each token, (B, L, D), zero beyond the end of a sentence."""
         raise NotImplementedError
 
     def replay_in_training(self) -> None:
-        """Read by CUDA graphs in training, where the encoder can: see `GraphReplay` for what that asks of training."""
+        """Run by CUDA graphs in training, where the encoder can: see `GraphReplay` for what training must then do."""
 
     def save(self, folder: Path) -> None:
-        """What is needed beside the weights to build the same encoder again, into a folder of its own."""
+        """Write what is needed beside the weights to build the same encoder again, into a folder of its own."""
 
 
 def build_encoder(config: ModelConfig, folder: Path | None = None) -> Encoder:
-    """With pretrained weights by name; without weights, yet, from the folder of a saved model."""
+    """Build an encoder: with pretrained weights by name; without weights, yet, from the folder of a saved model."""
     if config.encoder.name == BUILTIN:
         from spansieve.nn.builtin_encoder import BuiltinEncoder
 

@@ -21,7 +21,7 @@ from spansieve.crf.kernels.dispatch import has_triton
 
 
 def compiled_for(projected: Tensor, width: Tensor) -> ModuleType | None:
-    """The module with the compiled pass for these tensors, where there is one; what is traced must be seen in tensor
+    """The module with the compiled pass for these tensors, where there is one; what is traced must be in tensor
     operations."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return None
@@ -61,13 +61,13 @@ class HiddenOfSpans(torch.autograd.Function):
 
 
 def fill_hidden(projected: Tensor, width: Tensor, out: Tensor, first_row: int) -> None:
-    """The spans that start at tokens `first_row …` of the flattened (B, L), as many as `out` (N, K, H) has room for."""
+    """Fill in the spans that start at tokens `first_row …` of the flattened (B, L), as many as fit `out`, (N, K, H)."""
     arrays = (x.detach().contiguous().numpy() for x in (projected, width))
     over_sentences(_fill, len(out), torch.get_num_threads(), out.numel(), first_row, *arrays, out.numpy())
 
 
 def spread_gradient(gradient: Tensor, hidden: Tensor, to_projected: Tensor, to_width: Tensor) -> None:
-    """What reaches `projected` and `width`, from what reaches the hidden layer."""
+    """The gradients of `projected` and `width`, from that of the hidden layer."""
     num_sentences, _, max_width, size = hidden.shape
     to_width_each = hidden.new_zeros(num_sentences, max_width, size)  # by sentence, since threads must not share it
     buffers = hidden.new_empty(num_sentences, 2, size)
@@ -104,7 +104,7 @@ def _sum_above_zero(first, last, width, share, out):
 
 @vectorised
 def _spread_gradient(low, high, gradient, hidden, to_projected, to_width, buffers):
-    """From the widest span down, so that what reaches a token's content is a sum that grows by one span."""
+    """Go from the widest span down, so that the gradient of a token's content is a sum that grows by one span."""
     num_tokens, max_width, size = hidden.shape[1:]
     has_content = to_projected.shape[2] == 3 * size
     for b in range(low, high):
@@ -121,7 +121,7 @@ def _spread_gradient(low, high, gradient, hidden, to_projected, to_width, buffer
                     _add(to_projected[b, start + w, 2 * size :], content, 1)
 
 
-# Loops of one purpose each: with more arrays in one, the compiler cannot tell that they do not overlap.
+# Loops of one purpose each: with more arrays in one, the compiler cannot prove that they do not overlap.
 
 
 @vectorised

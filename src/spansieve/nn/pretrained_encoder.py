@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
 MOST_SUBWORDS = 16_384  # read at once in prediction, padding included
-NO_LIMIT = 100_000  # what tokenizers say who know none is far above
+NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
 
 
 class PretrainedEncoder(Encoder):
-    """A sentence longer than the encoder's limit is read in overlapping windows; each subword keeps the vector that it
-    has in the window where it stands furthest from the edge."""
+    """A Hugging Face encoder. A sentence longer than its limit is read in overlapping windows; each subword keeps the
+    vector that it has in the window where it stands furthest from the edge."""
 
     is_pretrained = True
 
@@ -168,7 +168,7 @@ class PretrainedEncoder(Encoder):
 
 
 class _Reading(nn.Module):
-    """What of an encoder is replayed."""
+    """The part of an encoder that is replayed."""
 
     def __init__(self, encoder: PretrainedEncoder) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class _Reading(nn.Module):
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the report that a pooler was left out, which is as it should be, and without bars of its own."""
+    """Silence the report that a pooler was left out, which is as it should be, and the library's own bars."""
     level, has_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -193,7 +193,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _without_pooler(source: str) -> dict[str, bool]:
-    """Where a model has a pooler of whole sentences, it is left out: nothing here asks for it."""
+    """Arguments that leave out the pooler of whole sentences, where a model has one: nothing here uses it."""
     kind = AutoConfig.from_pretrained(source, trust_remote_code=False).model_type
     return {"add_pooling_layer": False} if kind in ("bert", "roberta", "xlm-roberta", "camembert", "mpnet") else {}
 
@@ -207,7 +207,7 @@ def _reserved_positions(model: nn.Module) -> int:
 
 
 def _begin_words(pre_tokenizer) -> None:
-    """Every token begins a word. Byte-level tokenizers take one without a blank before it for the rest of another."""
+    """Make every token begin a word. Byte-level tokenizers take one without a blank before for the rest of another."""
     if isinstance(pre_tokenizer, ByteLevel):
         pre_tokenizer.add_prefix_space = True
     elif isinstance(pre_tokenizer, PreTokenizers):
@@ -216,7 +216,7 @@ def _begin_words(pre_tokenizer) -> None:
 
 
 def _special_tokens(tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What the tokenizer puts before and after a sentence."""
+    """The special tokens that the tokenizer puts before and after a sentence."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     marked = tokenizer("a")["input_ids"]
     at = next(i for i in range(len(marked)) if marked[i : i + len(bare)] == bare)

@@ -24,7 +24,8 @@ GPU_BLOCK = 16_384  # and on a GPU
 
 
 class SpanScorer(nn.Module):
-    """`dense(state)[b, i, w, s·Y + y]` scores the segment that starts at i, has width w + 1 and label y, in set s.
+    """A feature function: `dense(state)[b, i, w, s·Y + y]` scores the segment that starts at i, has width w + 1 and
+    label y, in set s.
 
     `state` is what `forward` makes of the vectors of the tokens; what depends on single tokens is done there, once.
     """
@@ -37,7 +38,7 @@ class SpanScorer(nn.Module):
         raise NotImplementedError
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
-        """(B, L, K, S·Y)."""
+        """The scores of all segments, (B, L, K, S·Y)."""
         raise NotImplementedError
 
 
@@ -111,7 +112,7 @@ class EndpointScorer(SpanScorer):
         return self._by_blocks(projected, compiled)
 
     def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:
-        """What `dense` gives, in tensor operations."""
+        """The same scores as `dense`, in tensor operations."""
         first, last, *content = state[0].chunk(self.parts, dim=-1)  # (B, L, H) each
         hidden = first[:, :, None] + spread(last, self.max_width) + self.width.weight  # (B, L, K, H)
         for part in content:
@@ -120,8 +121,8 @@ class EndpointScorer(SpanScorer):
         return self.output(hidden.relu())
 
     def _by_blocks(self, projected: Tensor, compiled: ModuleType) -> Tensor:
-        """Some tokens at a time: a text of any length takes no more room than that for the hidden layer, and on the CPU
-        it stays in the cache."""
+        """Score some tokens at a time: a text of any length takes no more memory than that for the hidden layer, and on
+        the CPU it stays in the cache."""
         num_sentences, num_tokens, _ = projected.shape
         num_rows, width = num_sentences * num_tokens, self.width.weight
         size = BLOCK if projected.is_cpu else GPU_BLOCK
@@ -149,13 +150,13 @@ def span_scorer(
 
 
 def spread(vectors: Tensor, max_width: int) -> Tensor:
-    """What stands at the last token of each span, (B, L, K, D), zero beyond the end: a view, not a copy."""
+    """The vector at the last token of each span, (B, L, K, D), zero beyond the end: a view, not a copy."""
     padded = nn.functional.pad(vectors, (0, 0, 0, max_width))
     return padded.unfold(1, max_width, 1).transpose(2, 3)[:, : vectors.shape[1]]
 
 
 def prefix_sums(vectors: Tensor) -> Tensor:
-    """(B, L + 1, D): the sums over the first tokens, in single precision at least.
+    """The sums over the first tokens, (B, L + 1, D), in single precision at least.
 
     In double precision where there are many: of a sum of thousands single precision keeps too little of the last few.
     """
@@ -165,10 +166,10 @@ def prefix_sums(vectors: Tensor) -> Tensor:
 
 
 def span_sums(prefix: Tensor, max_width: int) -> Tensor:
-    """(B, L, K, D)."""
+    """The sum over each span, (B, L, K, D), from prefix sums."""
     return spread(prefix[:, 1:], max_width) - prefix[:, :-1, None]
 
 
 def widths_of(spans: Tensor) -> Tensor:
-    """1 … K, to divide (B, L, K, D) by."""
+    """The widths 1 … K, to divide (B, L, K, D) by."""
     return torch.arange(1, spans.shape[2] + 1, device=spans.device, dtype=spans.dtype)[:, None]

@@ -15,7 +15,7 @@ MOST_KNOWN = 200_000  # tokens, some hundred bytes each
 
 
 class SubwordCounts:
-    """Of single tokens, remembered: text repeats itself, and a look-up costs a hundredth of cutting a token again.
+    """Count subwords, with a cache of single tokens: a look-up costs a hundredth of cutting a token again.
 
     A tokenizer may cut a token in company otherwise than alone. The counts are for sorting, where that does no harm.
     """

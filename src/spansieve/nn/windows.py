@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Window(NamedTuple):
-    """Positions `start … end - 1` are read together, and what is read of `keep_start … keep_end - 1` is kept."""
+    """A window: positions `start … end - 1` are read together, and the vectors of `keep_start … keep_end - 1` kept."""
 
     start: int
     end: int

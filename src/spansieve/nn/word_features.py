@@ -1,4 +1,4 @@
-"""What the form of a word says, as rows of hashed tables: no vocabulary, so no word is unknown.
+"""The form of a word as rows of hashed tables: no vocabulary, so no word is unknown.
 
 The hash is CRC-32, which is the same on every machine and in every process.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from spansieve.nn.padding import padded
 
 FIELDS = ("word", "norm", "prefix", "suffix", "shape")  # one table each
-IDENTITY = 2  # the first fields say which word it is, the others only what it looks like
+IDENTITY = 2  # the first fields identify the word, the others only describe its form
 GRAM_WIDTHS = (2, 3, 4, 5)  # characters in a piece of a word
 LONGEST = 32  # characters of a word whose pieces are looked at, from either end: a word may be a whole encoded file
 MOST_CACHED = 200_000  # words, some hundred bytes each
@@ -29,7 +29,7 @@ class WordRows(NamedTuple):
 
 
 class WordFeatures:
-    """Rows of tables for words, remembered: text repeats itself."""
+    """Rows of tables for words, with a cache: text repeats itself."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -55,7 +55,7 @@ class WordFeatures:
         )
 
     def of_sentences(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        """What the encoder takes: each distinct word of the sentences once, and where they stand."""
+        """The encoder's input: each distinct word of the sentences once, and where they stand."""
         place: dict[str, int] = {}
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         flat = [place.setdefault(word, len(place)) for sentence in sentences for word in sentence]
@@ -80,7 +80,7 @@ class WordFeatures:
 
 
 def shape_of(word: str) -> str:
-    """X, x and d for the kinds of characters, runs cut to four.
+    """The shape of a word: X, x and d for the kinds of characters, runs cut to four.
 
     >>> shape_of("McGill"), shape_of("1996-08-30"), shape_of("internationally")
     ('XxXxxx', 'dddd-dd-dd', 'xxxx')

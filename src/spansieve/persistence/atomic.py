@@ -18,7 +18,7 @@ SEAL = "sha256"
 
 
 def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """As safetensors. Tensors that share memory are stored once each."""
+    """Write weights as safetensors. Tensors that share memory are stored once each."""
     from safetensors.torch import save_file  # with torch, which nothing else here needs
 
     path.touch()
@@ -30,7 +30,7 @@ def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """What the file held before stays until the new text is complete."""
+    """Write a file so that what it held before stays until the new text is complete."""
     new = path.with_name(f".{path.name}.new")
     try:
         with new.open("w", encoding="utf-8") as file:
@@ -50,7 +50,7 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in it; where a system has no such thing, there is nothing to do."""
+    """Flush the names in a folder to the disk; where a system has no such thing, there is nothing to do."""
     if hasattr(os, "O_DIRECTORY"):
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -61,7 +61,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def system_errors(path: Path) -> Iterator[None]:
-    """Libraries in Rust tell the system's errors in words only: they come out as OSError, as everywhere else."""
+    """Raise the system's errors as OSError, as everywhere else: libraries in Rust have them as text only."""
     try:
         yield
     except OSError:
@@ -86,13 +86,13 @@ def checksum(path: Path) -> str:
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """Of every file below a folder, by its path in there."""
+    """The checksum of every file below a folder, by its path in there."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): checksum(path) for path in files}
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """With a checksum of the values among them.
+    """Add a checksum of the values to them.
 
     >>> about = sealed({"step": 3})
     >>> is_sealed(about), is_sealed(about | {"step": 4})

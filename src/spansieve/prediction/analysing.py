@@ -1,4 +1,4 @@
-"""How sure a model is of whole sentences: its best few readings with their probabilities, and the entropy.
+"""How sure a model is of whole sentences: its k-best readings with their probabilities, and the entropy.
 
 Given the candidates, where the model filters: what the filter left out has no probability at all.
 """
@@ -37,7 +37,7 @@ class Analysis(NamedTuple):
 
 
 class Analysed(NamedTuple):
-    """The same of tokens."""
+    """The analysis of a sentence, in tokens."""
 
     found: Found
     readings: list[Found]  # each with the one probability of the whole
@@ -63,7 +63,7 @@ def analyse_tokens(
 
 
 def analysis_of(text: str, tokens: list[Token], analysed: Analysed) -> Analysis:
-    """In characters."""
+    """The analysis of a sentence, in characters, from that in tokens."""
     readings = []
     for segments, share in analysed.readings:
         assert share is not None

@@ -19,7 +19,7 @@ AROUND = 12  # characters that are shown on either side of a span that is refuse
 
 
 def placed(constraints: Constraints, text: str, sentences: Sequence[Sequence[Token]]) -> list[Constraints]:
-    """One per sentence. What concerns labels alone holds in each of them."""
+    """Translate the constraints of a text into those of its sentences. What concerns labels alone holds in each."""
     tokens = [token for sentence in sentences for token in sentence]
     first = [0]  # of each sentence among all tokens, and behind the last
     for sentence in sentences:
@@ -43,7 +43,7 @@ def placed(constraints: Constraints, text: str, sentences: Sequence[Sequence[Tok
 
 
 def _on_borders(one: NamedSegment | Span, text: str, tokens: Sequence[Token]) -> Span:
-    """By their indices among the tokens."""
+    """The span in tokens, by their indices; its ends must fall on the borders of tokens."""
     _check_within(one, text)
     there = text[one.start : one.end]
     start, end = one.end - len(there.lstrip()), one.start + len(there.rstrip())
@@ -79,7 +79,7 @@ def _in_sentence(span: Span, first: Sequence[int], one: NamedSegment | Span, tex
 
 
 def _parts(span: Span | None, first: Sequence[int]) -> list[tuple[int, Span]]:
-    """A span of tokens, sentence by sentence."""
+    """Cut a span of tokens into its parts, sentence by sentence."""
     if span is None:
         return []
     shares = [(b, max(span.start, low), min(span.end, high)) for b, (low, high) in enumerate(zip(first, first[1:]))]

@@ -1,4 +1,4 @@
-"""Where a filtered model loses gold: to its width, to its filter, or to its path."""
+"""Error analysis of a filtered model: whether gold is lost to its width, to its filter, or to its path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spansieve.segments import NamedSegment
 
 @dataclass(frozen=True)
 class Fates:
-    """What becomes of the gold segments. Each has one fate, so that they add up."""
+    """The error analysis of gold segments: found, or where they were lost. Each counts once, so that they add up."""
 
     gold: int
     unknown: int  # a label that the training data does not have
@@ -36,7 +36,7 @@ def predict_with_fates(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
 ) -> tuple[list[Found], Fates | None]:
-    """What is found in each sentence and, of a filtered model, what became of gold. One pass."""
+    """Predict, and analyse the errors of a filtered model, in one pass."""
     head, counts = tagger.head, [GraphCounts()]
 
     def look(indices: Sequence[int], distribution: Distribution) -> None:

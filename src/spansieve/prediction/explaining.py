@@ -1,4 +1,4 @@
-"""Why a model says what it says: its other readings of a sentence, and the graph of candidates that it chose from.
+"""Why a model predicts what it predicts: its k-best readings of a sentence, and the graph of candidates.
 
 In tokens; `analysing` has the readings in characters.
 
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """From one candidate to another that may follow it, by their indices; None is the start or the end."""
+    """An edge from one candidate to another that may follow it, by their indices; None is the start or the end."""
 
     source: int | None
     target: int | None
@@ -54,7 +54,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class Graph:
-    """A nested model chooses a set of candidates and no path: it has no edges."""
+    """The filtered graph of a sentence. A nested model chooses a set of candidates and no path: it has no edges."""
 
     candidates: list[Candidate]  # by (end, start)
     num_edges: int  # start and end included
@@ -63,12 +63,12 @@ class Graph:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Of one sentence."""
+    """The explanation of one sentence: its entities, k-best readings, entropy and graph."""
 
     found: Found
     readings: list[Found]  # best first, each with the one probability of the whole
     entropy: float  # in nats
-    graph: Graph | None  # None where it was not asked for, or the model has none
+    graph: Graph | None  # None where it was not wanted, or the model has none
 
 
 def has_graph(tagger: Tagger) -> bool:
@@ -84,7 +84,7 @@ def explain(
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
 ) -> list[Explanation]:
-    """What the model finds in each sentence, its `top_k` best readings, and its graph.
+    """Explain each sentence: what the model finds, its `top_k` (k-best) readings, and its graph.
 
     A sentence may have at most LONGEST tokens. `probability` is that of what is found, as `Predictor` has it. Under
     constraints, which are in tokens, readings and graph are those that agree with what is known; thresholds hold for
@@ -178,7 +178,7 @@ def _count(windows: Windows, nodes: range, b: int) -> int:
 
 
 def _edges(windows: Windows, nodes: Sequence[Segment], low: int, b: int, transition: list[list[float]]) -> list[Edge]:
-    """Of sentence b, whose first candidate is `low`."""
+    """The edges of sentence b, whose first candidate is `low`."""
     edges: list[Edge] = []
     for target, node in enumerate(nodes):
         before = range(windows.first[low + target] - low, windows.last[low + target] - low)

@@ -132,7 +132,7 @@ def _start(preparer: Preparer) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed can tell nobody, and a process of the pool would wait for work for ever."""
+    """End this process with its parent: one that is killed sends no signal, and the pool would wait for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

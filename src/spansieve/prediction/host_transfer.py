@@ -1,9 +1,9 @@
-"""What a filtered model decides, brought from an accelerator to the host: the candidates alone, and without waiting.
+"""The device-to-host transfer of a filtered model's candidates: those alone, and without synchronisation.
 
-The scores of all spans stay where they were made. Of what the filter keeps, one span in a hundred, place and score are
-packed there and copied; the best path and the probabilities follow on the host in less time than it takes to start a
-kernel. The number of candidates is not asked for, since the answer would have to be waited for: there is room for as
-many as there are tokens, and where that is too little, which only a model that knows nothing needs, they come again.
+The scores of all spans stay where they were made. Of what the filter keeps, one span in a hundred, flat index and score
+are packed there and copied; the best path and the probabilities follow on the host in less time than it takes to start
+a kernel. The number of candidates is not read, since the host would have to wait for it: there is room for as many as
+there are tokens, and where that is too little, which only an untrained model needs, they are copied again.
 
 Axes: B sentences, L tokens, K widths, Y labels, N candidates, R room.
 """
@@ -30,7 +30,7 @@ class Decided(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """What the filter kept: the first `number` of what there is room for."""
+    """The candidates that the filter kept, packed: the first `number` of what there is room for."""
 
     number: Tensor  # (1,)
     place: Tensor  # (R + 1,): in the flattened (B, L, K, Y)
@@ -38,10 +38,10 @@ class Packed(NamedTuple):
 
 
 def pack(is_candidate: Tensor, global_scores: Tensor, room: int) -> Packed:
-    """What is kept of (B, L, K, Y), in tensor operations of fixed shapes."""
+    """Pack what is kept of (B, L, K, Y), in tensor operations of fixed shapes."""
     is_kept = is_candidate.flatten()
     rank = is_kept.cumsum(0)
-    # All that is not kept, or that there is no room for, goes to the last place, which nobody reads.
+    # All that is not kept, or that there is no room for, goes to the last slot, which is never read.
     slot = torch.where(is_kept & (rank <= room), rank - 1, room)
     place = torch.arange(len(is_kept), device=is_kept.device)
     score = global_scores.flatten()
@@ -53,10 +53,10 @@ def pack(is_candidate: Tensor, global_scores: Tensor, room: int) -> Packed:
 
 
 class Landing:
-    """The candidates of a batch on their way to the host. `decide` waits for them, and for nothing after them."""
+    """A device-to-host transfer of the candidates of a batch. `decide` waits for it, and for nothing after it."""
 
     def __init__(self, is_candidate: Tensor, global_scores: Tensor) -> None:
-        """Of dense ones, (B, L, K, Y) each."""
+        """Start the transfer, from a dense mask and dense scores, (B, L, K, Y) each."""
         self._kept, self._shape = (is_candidate, global_scores), tuple(is_candidate.shape)
         self._start(room=self._shape[0] * self._shape[1])
 
@@ -95,7 +95,7 @@ def decide(
     skip: bool,
     with_probabilities: bool,
 ) -> Decided:
-    """The best path through candidates given by where they stand in (B, L, K, Y)."""
+    """Find the best path through candidates given by their flat index in (B, L, K, Y)."""
     if not (score < np.inf).all():
         raise ValueError("the model's scores must be numbers, got NaN or +inf: was it trained to the end?")
     num_sentences, num_tokens, max_width, num_labels = shape

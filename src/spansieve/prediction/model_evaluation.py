@@ -21,7 +21,7 @@ class Assessment:
     scores: Scores
     intervals: Intervals
     calibration: Calibration
-    threshold: Threshold | None  # for the precision that was asked for, where one will do
+    threshold: Threshold | None  # for the precision that was wanted, where one will do
     unknown_labels: tuple[str, ...]  # gold has them, the model does not
     fates: Fates | None  # of gold, under a model that filters
     levels: dict[str, Scores] | None  # outer and inner, where something is nested
@@ -41,7 +41,7 @@ class Assessment:
 def assess(
     predictor: Predictor, examples: Sequence[Example], seed: int = 0, precision: float | None = None
 ) -> Assessment:
-    """With `precision`, also the probability from which on predictions are that precise."""
+    """Evaluate a model. With `precision`, also find the probability from which on predictions are that precise."""
     check_known(examples, "data")
     gold = [example.segments for example in examples]
     found, fates = predict_with_fates(predictor.tagger, examples, True, predictor.batch_tokens, predictor.probability)

@@ -26,7 +26,7 @@ class Phrases:
             self._by_first[words[0]].append((words, label))
 
     def hits(self, sentences: Sequence[Sequence[Token]]) -> list[Hit]:
-        """In order; they may overlap, but lie within a sentence each."""
+        """Find the phrases in a text, in order; they may overlap, but lie within a sentence each."""
         found: list[Hit] = []
         for tokens in sentences:
             words = [token.text for token in tokens]
@@ -40,7 +40,7 @@ class Phrases:
 
 @dataclass(frozen=True)
 class PhraseConstraints:
-    """What holds of every text: phrases that are entities wherever they stand, and phrases that are none.
+    """Constraints on every text: phrases that are entities wherever they stand, and phrases that are none.
 
     Of required phrases that overlap those that cover the most characters count, and none that overlaps an entity which
     the text's own constraints require.
@@ -52,7 +52,7 @@ class PhraseConstraints:
     thresholds: Mapping[str, float] | None = None
 
     def of(self, sentences: Sequence[Sequence[Token]], own: Constraints | None = None) -> Constraints:
-        """With the text's own."""
+        """The constraints of one text, joined with its own."""
         own = own or Constraints()
         free = [hit for hit in self.required.hits(sentences) if not any(_overlap(hit, one) for one in own.required)]
         required = (*own.required, *(NamedSegment(start, end, label or "") for start, end, label in _disjoint(free)))

@@ -38,7 +38,7 @@ Deciding = Callable[[], Decided]  # waits for the device where it must
 
 
 class Pipeline:
-    """The same entities as a `Predictor` finds, for texts by the million. The tagger is the pipeline's from here on.
+    """Predict many texts: the same entities as a `Predictor` finds. The tagger is the pipeline's from here on.
 
     `workers` processes prepare the text, or a thread. With bf16 the encoder reads in half precision; what scores the
     spans and decides stays in single precision. To be closed, or used by `with`.
@@ -61,7 +61,7 @@ class Pipeline:
         self.device = tagger.device
         self.names = ("", *tagger.labels)  # by id: null has none
         self.nests = tagger.head.takes_nested
-        self._transition: np.ndarray | None = None  # on the host, once it was asked for
+        self._transition: np.ndarray | None = None  # on the host, once it was needed
         self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
         self.prepared = PreparedAhead(self.preparer, workers)
         if precision == "bf16":
@@ -90,7 +90,7 @@ class Pipeline:
             yield from chunk.entities()
 
     def on_device(self, batch: PreparedBatch) -> Batch:
-        """By way of pinned memory, so that nobody waits for the copy."""
+        """Copy a batch to the device by way of pinned memory, so that the host need not wait."""
         features = {name: self._pinned(array) for name, array in batch.features.items()}
         made = Batch(features, self._pinned(batch.lengths)).to(self.device)
         if self.device.type == "cuda" and takes_ready_masks(self.tagger.encoder):
@@ -103,18 +103,18 @@ class Pipeline:
 
     @torch.inference_mode()
     def launch(self, batch: Batch, lengths: np.ndarray, probabilities: bool) -> Deciding:
-        """Starts the device on a batch and, where the model's candidates can be packed there, returns while it works.
+        """Start the device on a batch and, where the model's candidates can be packed there, return while it works.
         `lengths` are the batch's, on the host."""
         return self.decide(self.tagger.head.scores(self.token_vectors(batch)), batch.lengths, lengths, probabilities)
 
     def token_vectors(self, batch: Batch) -> Tensor:
-        """(B, L, D), in single precision."""
+        """The vectors of tokens, (B, L, D), in single precision."""
         return self.tagger.vectors(batch).float()
 
     def decide(
         self, scores: tuple[Tensor, ...], lengths_there: Tensor, lengths: np.ndarray, probabilities: bool
     ) -> Deciding:
-        """From the head's scores; the lengths on their device and here."""
+        """Decode the head's scores; the lengths on their device and here."""
         distribution = self.tagger.head.distribution_of(scores, lengths_there)
         if not isinstance(distribution, FilteredByMask):
             decided = self._decided(distribution, probabilities)
@@ -144,7 +144,7 @@ class Pipeline:
 
 
 def reader_of(encoder: Encoder) -> Reader:
-    """The half of an encoder that other processes can have."""
+    """The half of an encoder that can run in other processes."""
     if isinstance(encoder, BuiltinEncoder):
         return WordReader(encoder.word_features)
     pretrained = cast(Any, encoder)
@@ -159,8 +159,8 @@ def takes_ready_masks(encoder: Encoder) -> bool:
 
 
 def ready_mask(mask: Tensor) -> Tensor:
-    """(W, S) to (W, 1, 1, S). transformers asks of the one whether it masks anything at all, and the host waits for the
-    answer; the other it takes as it is."""
+    """Reshape an attention mask from (W, S) to (W, 1, 1, S). transformers checks the one for whether it masks anything
+    at all, which synchronises the host; the other it takes as it is."""
     return mask.bool()[:, None, None, :]
 
 

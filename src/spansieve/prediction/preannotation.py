@@ -19,7 +19,7 @@ from spansieve.segments import Entity
 
 
 class Suggestion(NamedTuple):
-    """A text with what a model makes of it."""
+    """A text with a model's pre-annotation."""
 
     record: dict[str, Any]  # its `text`, and whatever else came with it
     tokens: list[Token]
@@ -31,7 +31,7 @@ class Suggestion(NamedTuple):
 def suggest(
     predictor: Predictor, records: Iterable[dict[str, Any]], version: str, threshold: float = 0.0
 ) -> Iterator[Suggestion]:
-    """What the model finds in the `text` of each record, less what is less probable than the threshold.
+    """Pre-annotate the `text` of each record, less what is less probable than the threshold.
 
     The score is P(best reading): that the entities found are all there are and that each is right. Texts may have no
     end: a thousand or so are held at once.
@@ -113,13 +113,13 @@ def to_label_studio(suggestion: Suggestion) -> dict[str, Any]:
 
 
 def to_doccano(suggestion: Suggestion) -> dict[str, Any]:
-    """A line for a sequence labelling project; keys that doccano does not know become the text's metadata."""
+    """A line for a sequence labelling project; keys that are not doccano's become the text's metadata."""
     labels = [[entity.start, entity.end, entity.label] for entity in suggestion.entities]
     return {**suggestion.record, "label": labels, "score": suggestion.score, "model": suggestion.version}
 
 
 def to_jsonl(suggestion: Suggestion) -> dict[str, Any]:
-    """What `spansieve predict` writes, with the score and the version."""
+    """A line as `spansieve predict` writes it, with the score and the version."""
     entities = [entity._asdict() for entity in suggestion.entities]
     return {**suggestion.record, "entities": entities, "score": suggestion.score, "model": suggestion.version}
 

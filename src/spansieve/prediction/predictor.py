@@ -25,13 +25,13 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
 ) -> Predictor:
-    """A model that `spansieve train` left in a folder. Needs no network and runs no code from the folder."""
+    """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder."""
     return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability)
 
 
 class Predictor(TextPredictor):
-    """With torch, on the tagger's device. At most `batch_tokens` are read at once, or one sequence; what comes out does
-    not depend on it.
+    """A predictor with torch, on the tagger's device. At most `batch_tokens` are read at once, or one sequence; what
+    comes out does not depend on it.
 
     Under a model that filters, an entity's probability is its marginal given the candidates, or `with-filter` that
     times the filter's probability of the span's label: not a marginal of one distribution, but nearer to how often such
@@ -77,7 +77,7 @@ class Predictor(TextPredictor):
     def analyse(self, texts: Collection[str], top_k: int = 1, sentences: bool = True) -> list[list[Analysis]]: ...
 
     def analyse(self, texts, top_k=1, sentences=True):
-        """How sure the model is of each sentence of a text: its `top_k` best readings, and the entropy."""
+        """How sure the model is of each sentence of a text: its `top_k` (k-best) readings, and the entropy."""
         if isinstance(texts, str):
             return self.analyse([texts], top_k, sentences)[0]
         texts = listed(texts)

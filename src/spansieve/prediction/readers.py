@@ -23,15 +23,15 @@ class Reader(Protocol):
     """The half of an encoder that works on the host. It can be sent to other processes."""
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """How much each sentence gives to read, special subwords included."""
+        """The size of each sentence as input, special subwords included."""
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        """What the encoder takes, of B sentences."""
+        """The features of B sentences, which the encoder takes."""
 
 
 @dataclass(frozen=True)
 class WordReader:
-    """Of the built-in encoder."""
+    """The reader of the built-in encoder."""
 
     words: WordFeatures
 
@@ -43,7 +43,7 @@ class WordReader:
 
 
 class Cut(NamedTuple):
-    """A sentence in subwords: what the layout asks of what a tokenizer returns."""
+    """A sentence in subwords: what the layout needs of what a tokenizer returns."""
 
     ids: list[int]
     word_ids: list[int]
@@ -53,9 +53,9 @@ class Cut(NamedTuple):
 
 
 class SubwordReader:
-    """Of a Hugging Face encoder. Subwords are remembered: text repeats itself, and to look a token up takes a fifth of
-    the time of cutting it. A tokenizer cuts tokens that it is given as such one by one, so they are the same in any
-    company."""
+    """The reader of a Hugging Face encoder. Subwords are cached: text repeats itself, and to look a token up takes a
+    fifth of the time of cutting it. A tokenizer cuts tokens that it is given as such one by one, so they are the same
+    in any company."""
 
     def __init__(self, layout: SubwordLayout, tokenizer: Tokenizer) -> None:
         self._layout, self._tokenizer = layout, tokenizer
@@ -67,7 +67,7 @@ class SubwordReader:
         return [around + sum(len(known[token]) or 1 for token in sentence) for sentence in sentences]
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        return self._layout.features(sentences, self._cuts)  # type: ignore[arg-type]  # of an Encoding it asks no more
+        return self._layout.features(sentences, self._cuts)  # type: ignore[arg-type]  # of an Encoding it needs no more
 
     def _cuts(self, sentences: Sequence[Sequence[str]]) -> list[Cut]:
         self._learn(sentences)

@@ -20,7 +20,7 @@ CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond
 
 
 class TextPredictor(ABC):
-    """Finds the entities of texts. `text[e.start:e.end] == e.text` for each of them.
+    """Find the entities of texts. `text[e.start:e.end] == e.text` for each of them.
 
     Texts are cut into tokens by `tokenizer`. With `sentences=False` a text is one sequence, with one segmentation for
     all of it; otherwise each of its sentences is. Either may be of any length: nothing is cut off.
@@ -32,7 +32,7 @@ class TextPredictor(ABC):
     @property
     @abstractmethod
     def labels(self) -> tuple[str, ...]:
-        """The names of what is looked for."""
+        """The names of the labels that the model predicts."""
 
     @abstractmethod
     def predict_tokens(
@@ -119,7 +119,7 @@ class TextPredictor(ABC):
 
 
 class Piece(NamedTuple):
-    """What is read as one sequence."""
+    """Tokens that are read as one sequence."""
 
     text: int  # which of the texts it is of
     tokens: list[Token]
@@ -147,7 +147,7 @@ def words_of(pieces: Sequence[Piece]) -> list[list[str]]:
 def chunks_of(
     texts: Iterable[str], most_texts: int | None = None, most_characters: int | None = None
 ) -> Iterator[list[str]]:
-    """Enough texts to make full batches, few enough to hold."""
+    """Group texts into chunks: enough to make full batches, few enough to hold."""
     most_texts, most_characters = most_texts or TEXTS_AT_ONCE, most_characters or CHARACTERS_AT_ONCE
     if isinstance(texts, str):  # whose characters would be the texts
         raise TypeError(f"texts must be several strings, got one: {texts[:40]!r}")
@@ -165,7 +165,7 @@ def chunks_of(
 
 
 def listed(texts: Collection[str]) -> list[str]:
-    """Checked: a list, a column of a table, anything that knows how long it is."""
+    """Check the texts: a list, a column of a table, anything with a length."""
     if isinstance(texts, (str, bytes)):  # whose characters would be the texts
         raise TypeError(f"texts must be several strings, got one {type(texts).__name__}: {texts[:40]!r}")
     if not isinstance(texts, Collection):

@@ -1,6 +1,6 @@
-"""Which texts to annotate next: those of which a model is least sure.
+"""Which texts to annotate next (active learning): those of which a model is least sure.
 
-The sentences of a text are independent under the model, so that what is said of the text follows exactly from them.
+The sentences of a text are independent under the model, so that the measures of the text follow exactly from them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEASURES: tuple[Measure, ...] = ("entropy", "least-confidence", "margin", "filte
 
 
 class Ranked(NamedTuple):
-    """A text with what the model makes of it, and how unsure it is: the higher, the less sure."""
+    """A text with the model's prediction, and how unsure it is: the higher, the less sure."""
 
     text: str
     place: int  # which of the texts it was, from 0
@@ -47,7 +47,7 @@ def rank(
     per_token: bool = False,
     most: int | None = None,
 ) -> list[Ranked]:
-    """The texts, the least sure ones first; at most `most` of them, which are all that is held. Of equals, that which
+    """Rank texts, the least sure ones first; at most `most` of them, which are all that is held. Of equals, that which
     came first.
 
     `entropy`           of the distribution over readings, in nats
@@ -91,7 +91,7 @@ def _scored(predictor: Predictor, texts: Iterable[str], by: Measure, per_token: 
 
 
 def uncertainty(sentences: Sequence[Analysis], by: Measure, per_token: bool = False) -> float:
-    """Of a text, from its sentences; 0 of an empty one. What the filter is unsure of is not in them."""
+    """The uncertainty of a text, from its sentences; 0 of an empty one. That of the filter is not in them."""
     if by == "filter":
         raise ValueError("by='filter' needs the model, which filter_entropies takes; an analysis does not tell")
     divisor = _divisor(sentences, per_token)

@@ -1,4 +1,4 @@
-"""The application: its paths, and how each thing that can go wrong is told."""
+"""The application: its paths, and the response to each thing that can go wrong."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _responses(*statuses: int) -> Responses:
 def create_app(
     batcher: Batcher[Result], info: Callable[[], ModelInfo], limits: Limits, token: str | None = None
 ) -> FastAPI:
-    """`info` may be asked once the batcher is ready."""
+    """Build the application. `info` may be called once the batcher is ready."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -74,7 +74,7 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    # For the schema: who sends it is looked at by `Guarded`, before anything is read.
+    # For the schema: the token is checked by `Guarded`, before anything is read.
     bearer = [Depends(HTTPBearer(auto_error=False, description="The service's token."))] if token else []
     unauthorized = _responses(401) if token else {}
     _add_prediction(app, batcher, info, limits, bearer, unauthorized)
@@ -206,7 +206,7 @@ async def _answered(batcher: Batcher[Result], job: Job[Result], request: Request
             batcher.withdraw(job)
 
 
-# ---- How errors are told ---------------------------------------------------------------------------------------------
+# ---- Error responses -------------------------------------------------------------------------------------------------
 
 
 def _problem(status: int, code: str, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -243,7 +243,7 @@ def _tell_errors(app: FastAPI) -> None:
 
 
 def _told(error: dict[str, Any]) -> str:
-    """`texts[0]: Input should be a valid string`, without what was sent."""
+    """A message such as `texts[0]: Input should be a valid string`, without what was sent."""
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"][1:])
     if error["type"] == "json_invalid":
         return f"the body must be JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
@@ -253,7 +253,7 @@ def _told(error: dict[str, Any]) -> str:
 
 
 def _show_limits(app: FastAPI, limits: Limits) -> None:
-    """In the OpenAPI schema, which is made once."""
+    """Add the limits to the OpenAPI schema, which is made once."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from spansieve.serving.schema import PredictRequest, TextConstraints
 
 
 def read_constraints(wanted: PredictRequest) -> list[Constraints | None]:
-    """One per text."""
+    """Read the constraints of a request, one per text."""
     if wanted.constraints is None:
         return [None] * len(wanted.texts)
     if len(wanted.constraints) != len(wanted.texts):

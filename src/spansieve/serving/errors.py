@@ -1,4 +1,4 @@
-"""Why a request is not answered: a status, a word for programs and a sentence for people."""
+"""Why a request is not answered: a status, a code for programs and a sentence for readers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FailedTextError(Exception):
 
 
 def cannot_be(index: int, error: Exception) -> RefusedError:
-    """What is said of a text does not fit it, or not together."""
+    """The error for constraints that do not fit their text, or one another."""
     return RefusedError(409, "conflict", f"constraints[{index}]: {error}")
 
 
@@ -47,7 +47,7 @@ def worker_ended() -> RefusedError:
 
 
 def client_gone() -> RefusedError:
-    """Nobody reads it; the metrics count it."""
+    """The error for a client that has gone: never read, but counted by the metrics."""
     return RefusedError(499, "client_gone", "the client has closed the connection")
 
 

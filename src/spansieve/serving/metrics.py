@@ -1,4 +1,4 @@
-"""What Prometheus is told, from a registry of the service's own."""
+"""The metrics for Prometheus, in a registry of the service's own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Metrics:
         self.failed_texts = Counter("spansieve_failed_texts", "Texts that the model failed on.", registry=registry)
 
     def watch(self, queue_length: Callable[[], float], is_ready: Callable[[], bool]) -> None:
-        """What these say is asked for when Prometheus asks."""
+        """Read these gauges whenever Prometheus scrapes."""
         self.queue_length.set_function(queue_length)
         self.ready.set_function(lambda: float(is_ready()))
 

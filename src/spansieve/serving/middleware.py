@@ -1,4 +1,4 @@
-"""What stands before the application: who may ask, how much may be sent, and what every answer carries."""
+"""The middleware before the application: authentication, limits on the body, and headers of every response."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Guarded:
             raise RefusedError(401, "unauthorized", reason, {"WWW-Authenticate": "Bearer"})
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
-        """The whole body; None where the client has gone. It counts what comes, whatever the client announced."""
+        """The whole body; None where the client has gone. What comes is counted, whatever the client announced."""
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and (len(announced) > 15 or int(announced) > self.limits.body_bytes):
             raise self._too_large()

@@ -1,6 +1,6 @@
 """Texts of many requests through one model: a bounded queue, and one thread that owns the model.
 
-Requests take turns, text by text, so that a large one holds up nobody for longer than a batch.
+Requests take turns, text by text, so that a large one holds up no other for longer than a batch.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Job(Generic[Answer]):
 
 
 class Batcher(Generic[Answer]):
-    """`prepare` loads the model, in the worker's thread, and returns what answers a batch of tasks."""
+    """The queue and its worker. `prepare` loads the model, in the worker's thread, and returns what answers a batch."""
 
     def __init__(
         self,
@@ -90,12 +90,12 @@ class Batcher(Generic[Answer]):
         self._thread.start()
 
     def refuse_new(self) -> None:
-        """From now on. Takes no lock: a signal handler calls this."""
+        """Refuse new requests from now on. Takes no lock: a signal handler calls this."""
         if self.state is not State.FAILED:
             self.state = State.STOPPING
 
     def close(self, timeout: float | None = None) -> None:
-        """When everything accepted is answered."""
+        """Close the queue when everything accepted is answered."""
         self.refuse_new()
         with self._changed:
             self._changed.notify_all()
@@ -104,7 +104,7 @@ class Batcher(Generic[Answer]):
     # ---- The requests' side
 
     def submit(self, tasks: Sequence[Task]) -> Job[Answer]:
-        """Raises RefusedError where there is no place for it."""
+        """Queue a request. Raises RefusedError where the queue is full or not open."""
         job: Job[Answer] = Job(tasks)
         with self._changed:
             if self.state is State.LOADING:
@@ -121,7 +121,7 @@ class Batcher(Generic[Answer]):
         return job
 
     def withdraw(self, job: Job[Answer]) -> None:
-        """Nobody waits for it any more."""
+        """Take a request out of the queue, whose result is no longer needed."""
         job.future.cancel()
         with self._changed:
             self._drop(job)
@@ -142,7 +142,7 @@ class Batcher(Generic[Answer]):
             if self.state is State.LOADING:
                 self.state = State.READY
             self._work(answer)
-        except BaseException as error:  # whatever it is, nobody may wait for a thread that is no more
+        except BaseException as error:  # whatever it is, no request may wait for a thread that is no more
             self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
@@ -173,7 +173,7 @@ class Batcher(Generic[Answer]):
             while not self._jobs:
                 if self.state is State.STOPPING:
                     return []
-                self._changed.wait(0.5)  # `refuse_new` wakes nobody
+                self._changed.wait(0.5)  # `refuse_new` notifies no thread
                 if self._jobs:
                     self._wait_for_company()  # in which all may be withdrawn again
             return self._gather()
@@ -189,7 +189,7 @@ class Batcher(Generic[Answer]):
         return texts >= self.limits.batch_texts or characters >= self.limits.batch_characters
 
     def _gather(self) -> list[tuple[Job[Answer], Task]]:
-        """A text of each request in turn, until the batch is full. Who had no turn is first in the next."""
+        """Take a text of each request in turn, until the batch is full. One without a turn is first in the next."""
         batch: list[tuple[Job[Answer], Task]] = []
         characters = 0
         while self._jobs and len(batch) < self.limits.batch_texts:
@@ -224,7 +224,7 @@ class Batcher(Generic[Answer]):
                 job.future.set_result(job.answers)
 
     def _fail(self, job: Job[Answer], error: Exception) -> None:
-        """On its first text that is not answered."""
+        """Fail a job on its first text that is not answered."""
         index = len(job.answers)
         told: Exception
         if isinstance(error, ConstraintError):  # the client's mistake

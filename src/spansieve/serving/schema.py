@@ -12,12 +12,12 @@ EXAMPLE = "Ada Lovelace met Charles Babbage in London."
 
 
 def _whole(value: Any) -> Any:
-    """3.0 is an integer to JSON."""
+    """Read a whole number: 3.0 is an integer to JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Sent(BaseModel):
-    """What clients send: a misspelt option is refused and not overlooked."""
+    """The base of what clients send: a misspelt option is refused and not overlooked."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -39,8 +39,8 @@ class ForbiddenEntity(CompleteSpan):
 
 
 class TextConstraints(Sent):
-    """What the entities of a text must agree with. They are the best set that does, and their probabilities are
-    conditioned on it, but for the thresholds. Positions are characters; they must fall on the borders of tokens."""
+    """Constraints that the entities of a text must agree with. They are the best set that does, and their probabilities
+    are conditioned on it, but for the thresholds. Positions are characters; they must fall on the borders of tokens."""
 
     required: list[RequiredEntity] = Field([], description="Entities that are there.")
     forbidden: list[ForbiddenEntity] = Field([], description="Entities that are not.")
@@ -82,13 +82,13 @@ class PredictRequest(Sent):
 
 
 class Given(BaseModel):
-    """What the service answers: exactly these fields."""
+    """The base of what the service returns: exactly these fields."""
 
     model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
 
 class Entity(Given):
-    """`text` is what stands at `[start, end)`, in code points, of the text that was sent."""
+    """An entity. `text` is what stands at `[start, end)`, in code points, of the text that was sent."""
 
     start: int = Field(ge=0)
     end: int = Field(ge=1)
@@ -150,7 +150,7 @@ class Sentence(Given):
 
 
 class Result(Given):
-    """Of one text."""
+    """The result of one text."""
 
     entities: list[Entity] = Field(description="In order; no two overlap, but of a nested model one may hold another.")
     sentences: list[Sentence] | None = Field(description="Where alternatives or a graph were asked for.")
@@ -161,7 +161,7 @@ class PredictResponse(Given):
 
 
 class ModelLimits(Given):
-    """More is refused."""
+    """The limits of the service: more is refused."""
 
     body_bytes: int
     texts: int

@@ -1,4 +1,4 @@
-"""A model served until someone ends it."""
+"""A model served until the process is stopped."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Service:
             self.server.is_ending = True
 
     def run(self, listener: socket.socket) -> None:
-        """Until SIGTERM or Ctrl-C; what was accepted by then is finished. Raises what made loading fail."""
+        """Serve until SIGTERM or Ctrl-C; what was accepted by then is finished. Raises what made loading fail."""
         config = uvicorn.Config(
             self.app,
             log_level="warning",
@@ -77,7 +77,7 @@ class Service:
 
 
 class Server(uvicorn.Server):
-    """Ends in good order, with exit code 0; a second Ctrl-C ends it at once.
+    """A uvicorn server that ends in good order, with exit code 0; a second Ctrl-C ends it at once.
 
     By `is_ending`, which is looked at once it has started: uvicorn's own `should_exit` has it leave a start half done,
     with a traceback.
@@ -97,14 +97,14 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Port 0: any that is free."""
+    """Listen on a port; 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=512)
 
 
 def default_threads() -> int:
-    """Of the model: all processors but one, which the connections need. Threads that wait for a processor make all
-    others wait."""
+    """The default number of the model's threads: all processors but one, which the connections need. Threads that wait
+    for a processor make all others wait."""
     return max(1, min(torch.get_num_threads(), usable_cores() - 1))
 
 
@@ -117,7 +117,7 @@ def serve(
     threads: int | None = None,
     on_ready: Callable[[], None] | None = None,
 ) -> None:
-    """In this process, of which it takes the signals and sets the threads."""
+    """Serve a model in this process, of which it takes the signals and sets the threads."""
     # oneDNN keeps what it compiled for each shape of input, a tenth of a megabyte each and by default 1,024 of them.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
 

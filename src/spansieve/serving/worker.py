@@ -22,7 +22,7 @@ WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
 
 
 def _wish(task: Task) -> tuple[int, bool]:
-    """What makes tasks alike for the model."""
+    """The options in which tasks of one batch must agree."""
     return task.alternatives, task.graph
 
 
@@ -39,8 +39,8 @@ class Answerer:
     metrics: Metrics
 
     def warm_up(self) -> None:
-        """So that nobody waits for kernels to compile. Alternatives need none, and a model that has learned little has
-        many: they are asked of a short text."""
+        """Compile kernels before the first request. Alternatives need none, and a model that has learned little has
+        many: they are computed for a short text."""
         self([Task(WARM_UP[0], alternatives=2, graph=True)])
         for text in WARM_UP:
             self([Task(text)])
@@ -68,7 +68,7 @@ class Answerer:
     def _explained(
         self, read: Sequence[Read], alternatives: int, graph: bool
     ) -> list[tuple[Found, Explanation | None]]:
-        """What is found, and the explanation where it was asked for and the sentence is not too long for it."""
+        """The entities, and the explanation where it was requested and the sentence is not too long for it."""
         is_wanted = [bool(alternatives or graph) and len(one.tokens) <= LONGEST for one in read]
         shared, others = ([one for one, wanted in zip(read, is_wanted) if wanted is side] for side in (True, False))
         found = iter(self._predicted(others))

@@ -1,4 +1,4 @@
-"""Accelerate: the devices and processes of a run, and who is told how it goes."""
+"""Accelerate: the devices, processes and trackers of a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def check_trackers(trackers: Sequence[str]) -> None:
 
 
 def _forget_other_state(precision: str, use_cpu: bool) -> None:
-    """Accelerate has one state in a Python process, and would refuse a second run with another precision or device."""
+    """Reset Accelerate, which has one state in a Python process, and would refuse a run with another precision or
+    device."""
     if AcceleratorState._shared_state and PartialState().num_processes == 1:
         state = AcceleratorState()
         if state.mixed_precision != precision or (state.device.type == "cpu") != use_cpu:

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on, and what it leaves behind."""
+"""The reports of a run, and the callbacks that receive them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class DataCounts:
-    """What the model is given to learn from, and what of it it cannot represent."""
+    """Counts of the training data, and of what of it the model cannot represent."""
 
     sentences: int
     entities: int
@@ -48,7 +48,7 @@ class EpochReport:
 
 
 class Observer(Protocol):
-    """Who watches a run. Only the main process tells."""
+    """The callbacks of a run. Only the main process calls them."""
 
     def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None: ...
 
@@ -58,7 +58,7 @@ class Observer(Protocol):
 
 
 class Silent:
-    """Watches and says nothing."""
+    """Callbacks that do nothing."""
 
     def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Where a run stands, on disk: written whole or not at all, as safetensors and JSON, the newest two kept.
+"""Checkpoints of a run on disk: written whole or not at all, as safetensors and JSON, the newest two kept.
 
 A checkpoint is written into a folder with another name, flushed to the disk and renamed; its state names the checksum
 of every file and its own. Whatever moment a run is killed at, the newest folder with matching checksums is complete.
@@ -64,7 +64,7 @@ def write_checkpoint(
 
 
 def _remove_others(folder: Path, step: int) -> None:
-    """Old ones, and damaged ones, which a run that goes on from an earlier step has before it."""
+    """Remove old checkpoints, and damaged ones, which a run that goes on from an earlier step has before it."""
     places = _places(folder)
     reached = [place for found, place in places if found <= step]
     for place in [place for found, place in places if found > step] + reached[KEPT:]:
@@ -72,7 +72,7 @@ def _remove_others(folder: Path, step: int) -> None:
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest that is complete; None where there is none. Of each newer one that is damaged there is a warning."""
+    """The newest complete checkpoint; None where there is none. Each newer one that is damaged is warned of."""
     damaged: list[Path] = []
     found = None
     for step, place in _places(folder):
@@ -86,7 +86,7 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def _read(step: int, place: Path) -> Checkpoint | None:
-    """None where it is damaged."""
+    """Read a checkpoint; None where it is damaged."""
     try:
         state = json.loads((place / STATE).read_text(encoding="utf-8"))
         if is_sealed(state) and all(checksum(place / name) == sum_ for name, sum_ in state["files"].items()):
@@ -103,7 +103,7 @@ def _warn_of_damage(place: Path, step: int | None) -> None:
 
 
 def _places(folder: Path) -> list[tuple[int, Path]]:
-    """Newest first."""
+    """The checkpoints by step, newest first."""
     if not folder.is_dir():
         return []
     found = ((re.fullmatch(r"step-(\d+)", path.name), path) for path in folder.iterdir())

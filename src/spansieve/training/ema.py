@@ -1,4 +1,4 @@
-"""A moving average of the weights: steadier than the last ones, at no cost in prediction."""
+"""An exponential moving average (EMA) of the weights: steadier than the last ones, at no cost in prediction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 
 class EMA:
-    """After step n the average keeps min(decay, (1 + n) / (10 + n)) of itself: the first steps are soon forgotten."""
+    """The exponential moving average of the weights. At step n it keeps min(decay, (1 + n) / (10 + n)) of itself: the
+    first steps soon lose their weight."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
@@ -24,7 +25,7 @@ class EMA:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The model with the averaged weights, while this lasts."""
+        """Put the averaged weights into the model, while this lasts."""
         own = {name: p.detach().clone() for name, p in self._live.items()}
         self._fill(self.average)
         try:

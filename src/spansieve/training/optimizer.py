@@ -1,6 +1,6 @@
-"""Which weights learn at which rate, and how the rates change over a run.
+"""The optimizer: learning rates of groups of weights, and their schedule over a run.
 
-Rates follow from the number of the step alone, so there is nothing to restore when a run goes on.
+Learning rates follow from the number of the step alone, so there is nothing to restore when a run goes on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spansieve.models.tagger import Tagger
 
 
 def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Pretrained weights and the rest apart; biases, norms and tables are not drawn to zero."""
+    """Build the optimizer: pretrained weights and the rest apart; biases, norms and tables have no weight decay."""
     tables = _tables(tagger)
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in tagger.named_parameters():
@@ -33,12 +33,12 @@ def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optim
 
 
 def _tables(tagger: Tagger) -> set[torch.Tensor]:
-    """Rows that a batch has no token for would only ever shrink."""
+    """The embedding tables: rows that a batch has no token for would only ever shrink."""
     return {module.weight for module in tagger.modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))}
 
 
 def set_rates(optimizer: torch.optim.Optimizer, config: TrainingConfig, step: int, num_steps: int) -> float:
-    """For the step with this number, from 0. Returns the part of the full rates that it gets."""
+    """Set the learning rates of the step with this number, from 0. Returns the part of the full rates that it gets."""
     part = rate_part(config, step, num_steps)
     for group in optimizer.param_groups:
         group["lr"] = group["full_rate"] * part
@@ -46,7 +46,8 @@ def set_rates(optimizer: torch.optim.Optimizer, config: TrainingConfig, step: in
 
 
 def rate_part(config: TrainingConfig, step: int, num_steps: int) -> float:
-    """
+    """The part of the full learning rates at a step: linear warm-up, then the schedule.
+
     >>> [round(rate_part(TrainingConfig(warmup=0.2), step, 10), 3) for step in (0, 1, 2, 6, 9)]
     [0.5, 1.0, 1.0, 0.5, 0.125]
     """

@@ -8,7 +8,8 @@ from typing import Any
 
 
 def draw_curves(history: Sequence[dict[str, Any]], path: Path) -> None:
-    """Loss on the left, dev scores in the middle and, for a filtered model, the size of its graphs on the right."""
+    """Draw the loss on the left, dev scores in the middle and, for a filtered model, the size of its graphs on the
+    right."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogFormatter, MaxNLocator
 

@@ -1,4 +1,4 @@
-"""A run from start to end: train, choose, test, and leave a folder that tells all of it."""
+"""A run from start to end: train, choose, test, and write a folder with all of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from spansieve.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a run reached."""
+    """The result of a run."""
 
     config: Config
     counts: DataCounts
@@ -69,11 +69,11 @@ def train(
     use_cpu: bool = False,
     look: Callable[[int, Tagger], None] | None = None,
 ) -> TrainingResult:
-    """The best model on dev, in `folder/model`. With `resume`, a run that was interrupted goes on; where there is none
-    in the folder, it starts.
+    """Train, and keep the best model on dev in `folder/model`. With `resume`, a run that was interrupted goes on; where
+    there is none in the folder, it starts.
 
-    Before each step `look` is given the number of steps so far and the model as it then is; what chance it takes from
-    torch is not missed, but it must leave the weights alone.
+    Before each step `look` is given the number of steps so far and the model as it then is; it may use torch's random
+    numbers, but it must leave the weights alone.
     """
     folder = Path(folder)
     _check_data(train_examples, dev_examples)

@@ -5,7 +5,7 @@ checkpoints/   where training stands
 model/         the best on dev: what `spansieve predict` takes
 results.json   configuration, history, scores
 curves.png     loss and dev scores over the epochs
-logs/          what a tracker was told
+logs/          what a tracker has logged
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class TrainingError(RuntimeError):
 def about_run(
     config: Config, train_examples: Sequence[Example], dev_examples: Sequence[Example], processes: int
 ) -> dict[str, Any]:
-    """Everything that the result follows from."""
+    """The description of a run: everything that the result follows from."""
     data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
     return {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
 
 
 def fingerprint(examples: Sequence[Example]) -> str:
-    """Equal when the sentences and what is known of them are."""
+    """A checksum of examples, equal when the sentences and what is known of them are."""
     digest = hashlib.sha256()
     for example in examples:
         known = [example.tokens, example.segments, *([example.unknown] if example.unknown else ())]
@@ -60,7 +60,7 @@ def fingerprint(examples: Sequence[Example]) -> str:
 
 
 def check_folder(folder: Path, about: dict[str, Any], resume: bool) -> None:
-    """Whether this run may write there. One that never came to anything is no obstacle."""
+    """Check that this run may write there. A run that has saved nothing is no obstacle."""
     if not _has_progress(folder):
         return
     if not (folder / RUN).exists():
@@ -84,7 +84,7 @@ def is_run_on(folder: Path, train_examples: Sequence[Example], dev_examples: Seq
 
 
 def remove_run(folder: Path) -> None:
-    """What a run has written, and nothing else."""
+    """Remove what a run has written, and nothing else."""
     for name in (CHECKPOINTS, MODEL, LOGS):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (RUN, RESULTS, CURVES):
@@ -92,7 +92,7 @@ def remove_run(folder: Path) -> None:
 
 
 def on_disk(folder: Path, write: Callable[[], Any]) -> None:
-    """With an error that says what is left where the disk is full or fails."""
+    """Write, and raise an error that names what is left where the disk is full or fails."""
     try:
         write()
     except OSError as error:
@@ -105,7 +105,7 @@ def on_disk(folder: Path, write: Callable[[], Any]) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """No second run writes there meanwhile. A killed one leaves no lock. What cannot be locked is warned of."""
+    """Lock a folder against a second run. A killed one leaves no lock. What cannot be locked is warned of."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as file:
         if not _lock(file.fileno(), folder):
@@ -114,7 +114,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(file: int, folder: Path) -> bool:
-    """False when somebody else has the lock."""
+    """Lock a file; False when another process has the lock."""
     try:
         import fcntl
     except ImportError:
@@ -167,7 +167,7 @@ def _differences(known: dict[str, Any], about: dict[str, Any]) -> list[str]:
 
 
 def flat(settings: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """Settings by their dotted names, None as a word."""
+    """Flatten settings to their dotted names, None as a word."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         found |= flat(value, f"{where}{name}.") if isinstance(value, dict) else {f"{where}{name}": value}

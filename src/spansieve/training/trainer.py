@@ -40,7 +40,7 @@ SMALLEST_STEP = 8  # a last step with less than this part of the others' sentenc
 
 @dataclass
 class Progress:
-    """Where a run stands: everything but the weights, and all of it in each checkpoint."""
+    """The progress of a run: everything but the weights, and all of it in each checkpoint."""
 
     step: int = 0
     epoch: int = 0  # complete ones
@@ -146,7 +146,7 @@ class Trainer:
         return plan_epoch(self.lengths, self.step_size, self.config.seed, epoch, smallest)
 
     def _batches(self, step: Sequence[int]) -> list[Batch]:
-        """This process's part of a step."""
+        """The batches of this process's part of a step."""
         accelerator = self.accelerator
         parts = share(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
         return [self._batch(part) for part in parts]
@@ -184,13 +184,13 @@ class Trainer:
             self._report_step(part)
 
     def _is_report_due(self) -> bool:
-        """By the clock; where there are several processes, by the count of steps, on which all agree."""
+        """Whether to report: by the clock; with several processes, by the count of steps, on which all agree."""
         if self.accelerator.num_processes > 1:
             return self.progress.step % STEPS_PER_REPORT == 0
         return time.monotonic() - self._reported > SECONDS_PER_REPORT
 
     def _is_checkpoint_due(self) -> bool:
-        """By the clock of the main process, which the others are told now and then."""
+        """Whether to save a checkpoint: by the clock of the main process, which the others follow now and then."""
         is_due = time.monotonic() - self._saved > self.config.checkpoint_seconds
         if self.accelerator.num_processes == 1:
             return is_due
@@ -237,7 +237,7 @@ class Trainer:
         self._sentences = self._tokens = 0
 
     def _take_in_losses(self) -> tuple[float, dict[str, float]]:
-        """Losses since the last time, per sentence. The host waits for the device here, and not in every step."""
+        """Take in the losses since the last time, per sentence. Synchronises the host, which not every step does."""
         parts = {name: self._over_processes(float(torch.cat(some).sum())) for name, some in self._loss_parts.items()}
         total, sentences = sum(parts.values()), max(self._sentences, 1)
         for loss in torch.stack(self._totals).tolist() if self._totals else ():
@@ -307,7 +307,7 @@ class Trainer:
             return score_on(self.tagger, self.dev_examples, self.accelerator)
 
     def _weights(self) -> dict[str, Tensor]:
-        """What is kept as the model: averaged where there is an average."""
+        """The weights that are kept as the model: the EMA where there is one."""
         return dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
 
     def _save_checkpoint(self) -> None:

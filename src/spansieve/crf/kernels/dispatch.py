@@ -1,4 +1,4 @@
-"""Which kernel answers for which tensors."""
+"""Which kernel runs for which tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from spansieve.crf.kernels import reference
 
 
 def kernel_for(scores: Tensor) -> ModuleType:
-    """Compiled code on the CPU, Triton on a GPU, and plain torch anywhere else."""
+    """Choose the kernel: compiled code on the CPU, Triton on a GPU, and plain torch anywhere else."""
     return _kernel("cpu" if scores.is_cpu else scores.device.type)
 
 
 @functools.cache
 def can(kernel: ModuleType, name: str) -> bool:
-    """Whether a kernel has an answer of this name; looked up once, since to look for what is not there takes long."""
+    """Whether a kernel has a function of this name; looked up once, since to look for what is not there takes long."""
     return hasattr(kernel, name)
 
 
@@ -38,7 +38,7 @@ def _kernel(device: str) -> ModuleType:
 
 @functools.cache
 def has_triton() -> bool:
-    """Whether kernels for CUDA can be compiled. The first who asks is warned where they cannot."""
+    """Whether kernels for CUDA can be compiled. The first call warns where they cannot."""
     is_installed = find_spec("triton") is not None
     if not is_installed:
         _warn_of_plain_torch("Triton is not installed, so there are no compiled kernels for 'cuda'", "install triton")

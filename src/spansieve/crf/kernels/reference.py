@@ -56,7 +56,8 @@ def semi_markov(semiring: Semiring, scores: Tensor, transition: Tensor, lengths:
 def filtered(
     semiring: Semiring, scores: Tensor, transition: Tensor, candidates: Candidates, skip: bool | Tensor
 ) -> Tensor:
-    """Algorithm 1 of the paper by the window theorem, candidate by candidate, in (end, start, label) order.
+    """Algorithm 1 of Zaratiana et al. (Findings of EMNLP 2023), and with max for ⊕ Algorithm 2, by the window theorem:
+    candidate by candidate, in (end, start, label) order.
 
     value[c] = scores[c] + ⊕ over the predecessors c' of value[c'] + transition[label(c'), label(c)]; from the start,
     whose value is 0, where nothing stands before c that cannot be skipped. O(|V| + |E|).
@@ -100,7 +101,7 @@ def nested(
         within[p, i, j] = inside[p, i, j-1] ⊕ ⊕_{i < m < j} inside[p, i, m] ⊗ into[p, m, j]
         inside[p, i, j] = within[p, i, j] ⊕ into[p, i, j],    inside[p, i, i] = 1
 
-    The last outermost segment of a set tells its case, so each set is counted once. The answer is inside[0, 0, L].
+    The last outermost segment of a set decides its case, so each set is counted once. The result is inside[0, 0, L].
     With `required`, the term inside[p, i, j-1] is there only where token j-1 is as deep as the content of p.
     """
     lengths, offsets = candidates.lengths.tolist(), candidates.offsets.tolist()
@@ -133,7 +134,7 @@ class _Spans:
         self.value: dict[int, Tensor] = {}  # (W,) each
 
     def start_at(self, i: int, nodes: Sequence[int], end: Sequence[int]) -> None:
-        """All candidates that start at i, with everything inside them. `nodes` are sorted by (end, label)."""
+        """Add all candidates that start at i, with everything inside them. `nodes` are sorted by (end, label)."""
         parents = {self.labels[c] for c in nodes}
         inside = {p: {i: self.semiring.one(self.scores)} for p in parents}
         for j in range(i + 1, max(end[c] for c in nodes) + 1):

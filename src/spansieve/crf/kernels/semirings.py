@@ -2,8 +2,8 @@
 
 A recursion adds scores along a path with `+` and merges paths with `semiring.plus`; where it joins two parts that were
 merged apart, as in a tree, it uses `semiring.times`. From the same recursion follow log Z (`LogSum`), the best path
-(`Max`), the k best (`KBest`) and samples (`Sample`); the gradient of the result with respect to the scores is, in that
-order, the marginals, the best path as 0 and 1, each of the k best, and each sample.
+(`Max`), the k-best (`KBest`) and samples (`Sample`); the gradient of the result with respect to the scores is, in that
+order, the marginals, the best path as 0 and 1, each of the k-best, and each sample.
 
 Every value has a leading axis of W *ways*: 1 for LogSum and Max, k for KBest (the k best so far, best first), n for
 Sample (n independent draws).
@@ -24,10 +24,10 @@ class Semiring(Protocol):
         """The value of the empty path, (W,)."""
 
     def plus(self, values: Tensor, dim: int) -> Tensor:
-        """⊕ along one axis, counted from the end: (W, …, C, …) to (W, …, …). The first of equals wins."""
+        """Merge by ⊕ along one axis, counted from the end: (W, …, C, …) to (W, …, …). The first of equals wins."""
 
     def times(self, left: Tensor, right: Tensor) -> Tensor:
-        """⊗ of two merged values: every way of the one with every way of the other, (W, …) each."""
+        """Join two merged values by ⊗: every way of the one with every way of the other, (W, …) each."""
 
 
 class LogSum:

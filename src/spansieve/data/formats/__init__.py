@@ -24,7 +24,7 @@ class Format:
     reader: str
     writer: str | None = None
     suffixes: tuple[str, ...] = ()  # what a file to be written in it is called
-    has_unknown: bool = False  # whether it can say that nothing is known of some tokens
+    has_unknown: bool = False  # whether it can mark tokens of which nothing is known
 
     def read(self, path: Any, notes: Notes | None = None, **options: Any) -> list[Example]:
         return self._call(self.reader, path, notes=notes, **options)

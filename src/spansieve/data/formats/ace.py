@@ -3,7 +3,7 @@
 Offsets count the characters of the `.sgm` without its tags; escapes such as `&amp;` become their characters after
 that, so that the examples' offsets differ from the file's behind one. What stands outside `<TEXT>` is not read.
 Entity mentions are read, by their heads (the default, nearly flat) or their full extents (nested); values, times,
-relations and events are not. Nested mentions are kept; `spansieve.data.flattening` says which a flat model gets.
+relations and events are not. Nested mentions are kept; `spansieve.data.flattening` chooses those of a flat model.
 Of the copies that a release holds of one document, `timex2norm` is taken before `adj` and that before any other.
 """
 
@@ -120,8 +120,8 @@ def _mentions(file: Path, spans: str, kinds: set[str]) -> Iterator[_Mention]:
 
 
 def _best_reading(source: str, mentions: list[_Mention]) -> _Reading:
-    """Releases differ in whether `&amp;` and CRLF count as one character or as they are written, so the reading that
-    agrees with the most mentions is taken."""
+    """Take the reading that agrees with the most mentions: releases differ in whether `&amp;` and CRLF count as one
+    character or as they are written."""
     lines = source.replace("\r\n", "\n")
     readings = [_without_tags(raw, unescape) for raw in dict.fromkeys((lines, source)) for unescape in (False, True)]
     return max(readings, key=lambda reading: sum(_agrees(reading.text, mention) for mention in mentions))

@@ -2,7 +2,7 @@
 
 Only text-bound annotations (`T…`) are entities; relations, events, attributes and remarks are not read. A discontinuous
 entity is read from the start of its first part to the end of its last, and noted. A text without an `.ann` file is left
-out and noted, since nobody has said that it holds no entities.
+out and noted, since it may not have been annotated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_brat(path: str | Path, *, split_sentences: bool = True, notes: Notes | 
 
 
 def write_brat(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
-    """A folder with two files per document."""
+    """Write a folder with two files per document."""
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     for name, document in distinct_names(documents_of_examples(examples, notes, join_unnamed=True)):

@@ -77,7 +77,7 @@ def read_conll(
 def write_conll(
     examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", notes: Notes | None = None
 ) -> None:
-    """Token and tag, separated by a tab. Tags cannot overlap: `flat` chooses, and what it drops is noted."""
+    """Write token and tag, separated by a tab. Tags cannot overlap: `flat` chooses, and what it drops is noted."""
     notes = notes if notes is not None else Notes()
     lines: list[str] = []
     document = None

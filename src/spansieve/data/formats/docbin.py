@@ -36,7 +36,7 @@ def read_docbin(
 
 
 def write_docbin(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
-    """One spaCy document per example, its flat entities as `doc.ents`; where some overlap, all of them are in
+    """Write one spaCy document per example, its flat entities as `doc.ents`; where some overlap, all of them are in
     `doc.spans["sc"]` too."""
     spacy = package("spacy", "'spansieve[spacy]'")
     notes = notes if notes is not None else Notes()

@@ -33,7 +33,7 @@ def read_doccano(path: str | Path, *, split_sentences: bool = True, notes: Notes
 
 
 def write_doccano(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
-    """One document per line."""
+    """Write one document per line."""
     records = []
     for number, document in enumerate(documents_of_examples(examples, notes), start=1):
         labels = [list(annotation) for annotation in document.annotations]

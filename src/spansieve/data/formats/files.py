@@ -47,7 +47,8 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Only line feeds (and CRLF) end a line: `str.splitlines` would also break tokens at Unicode's rarer separators."""
+    """Number lines. Only line feeds (and CRLF) end one: `str.splitlines` would also break tokens at Unicode's rarer
+    separators."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -103,7 +104,7 @@ def write_text(text: str, path: str | Path) -> None:
 
 
 def write_records(records: Iterable[dict[str, Any]], path: str | Path) -> None:
-    """JSON lines, one object each."""
+    """Write JSON lines, one object each."""
     write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), path)
 
 

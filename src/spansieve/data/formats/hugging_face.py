@@ -58,7 +58,7 @@ def read_dataset(
 def write_dataset(
     examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", notes: Notes | None = None
 ) -> None:
-    """Columns `tokens`, `ner_tags` (class labels) and `doc`: a parquet file where the name ends so, else a folder."""
+    """Write columns `tokens`, `ner_tags` (class labels) and `doc`: a parquet file by its suffix, else a folder."""
     datasets = package("datasets", "datasets")
     notes = notes if notes is not None else Notes()
     rows: dict[str, list[Any]] = {"tokens": [], "ner_tags": [], "doc": []}
@@ -111,7 +111,7 @@ def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
 
 
 def _rows(place: str, dataset: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each with its place."""
+    """The rows, each with its place."""
     return ((f"{place} row {n}", row) for n, row in enumerate(dataset, start=1))
 
 

@@ -62,12 +62,12 @@ def read_jsonl(path: str | Path, *, split_sentences: bool = True, notes: Notes |
 
 
 def write_jsonl(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
-    """Tokens and entities; where the text is known, the sentence's part of it with offsets counted from its start."""
+    """Write tokens and entities; where the text is known, the sentence's part of it with offsets from its start."""
     write_records(map(_tokens_record, examples), path)
 
 
 def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
-    """One document per line, entities in characters."""
+    """Write one document per line, entities in characters."""
     records = []
     for document in documents_of_examples(examples, notes):
         entities = [annotation._asdict() for annotation in document.annotations]
@@ -95,7 +95,7 @@ def is_count(value: Any) -> bool:
 
 
 def document_name(record: dict[str, Any], *keys: str) -> str | None:
-    """The document that a record says it is of. A sentence's `id` is not its document's; a text's is."""
+    """The document that a record names. A sentence's `id` is not its document's; a text's is."""
     return next((str(record[key]) for key in keys or DOCUMENT_KEYS if record.get(key) is not None), None)
 
 
@@ -148,7 +148,7 @@ def _unknown(place: str, record: dict[str, Any], length: int) -> tuple[tuple[int
 
 
 def _with_unknown_characters(example: Example, ranges: Iterable[tuple[int, int]]) -> Example:
-    """Of tokens that have an unknown character nothing is known."""
+    """Mark tokens that have an unknown character as unknown."""
     tokens = [
         (i, i + 1)
         for i, (start, end) in enumerate(example.offsets or ())

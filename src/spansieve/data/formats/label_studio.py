@@ -38,7 +38,7 @@ def read_label_studio(path: str | Path, *, split_sentences: bool = True, notes: 
 
 
 def write_label_studio(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
-    """Tasks that Label Studio imports, for a labelling interface with `label` and `text` as its names."""
+    """Write tasks that Label Studio imports, for a labelling interface with `label` and `text` as its names."""
     tasks = []
     for number, document in enumerate(documents_of_examples(examples, notes), start=1):
         data = {"text": document.text} if document.name is None else {"text": document.text, "doc": document.name}
@@ -47,7 +47,7 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, notes: 
 
 
 def _results(place: str, task: dict[str, Any], notes: Notes) -> list[dict[str, Any]] | None:
-    """The regions of a task; None where nobody has annotated it."""
+    """The regions of a task; None where it was not annotated."""
     key = next((key for key in ("annotations", "completions") if key in task), None)
     if key is None and "predictions" in task:
         key = "annotations"

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class MissingPackageError(ImportError, ValueError):
-    """A format needs a package that is not installed; the message says how to install it."""
+    """A format needs a package that is not installed; the message has the command to install it."""
 
 
 def package(name: str, install: str) -> Any:

@@ -42,7 +42,7 @@ def read_prodigy(path: str | Path, *, split_sentences: bool = False, notes: Note
 
 
 def write_prodigy(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
-    """One accepted task per example."""
+    """Write one accepted task per example."""
     write_records(map(_task, examples), path)
 
 

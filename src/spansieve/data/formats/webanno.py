@@ -25,7 +25,8 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 @dataclass
 class _Sentence:
-    """`rows`: place, token id, start and end in the file's units, words, value of the label's column."""
+    """A sentence of the file; `rows`: place, token id, start and end in the file's units, words, value of the label's
+    column."""
 
     text: str = ""
     rows: list[tuple[str, str, int, int, str, str]] = field(default_factory=list)
@@ -92,7 +93,7 @@ def _row(place: str, fields: list[str], column: int) -> tuple[str, str, int, int
 
 
 def _column(path: str | Path, header: list[str], layer: str | None, feature: str | None) -> int:
-    """Where the label of the wanted layer stands."""
+    """The column of the label of the wanted layer."""
     position, found = 3, []
     for line in header:
         kind, _, names = line[1:].partition("=")

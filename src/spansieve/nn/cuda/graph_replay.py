@@ -26,14 +26,14 @@ class GraphReplay:
     """
 
     def __init__(self, module: nn.Module, max_width: int) -> None:
-        """`max_width`: of a window, in subwords."""
+        """Prepare to capture a module. `max_width`: of a window, in subwords."""
         self.module, self.max_width = module, max_width
         self._uses: Counter[tuple[int, int]] = Counter()
         self._graphs: dict[tuple[int, int], Callable[..., Tensor]] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, inputs: tuple[Tensor, ...], padding: tuple[int, ...]) -> Tensor:
-        """`padding[k]` fills up `inputs[k]`; what is made of it is cut off again."""
+        """Run the module. `padding[k]` fills up `inputs[k]`; what is made of it is cut off again."""
         num_windows, width = inputs[0].shape
         padded_width = min(-(-width // WIDTH_STEP) * WIDTH_STEP, self.max_width)
         shape = num_windows, padded_width

@@ -20,7 +20,7 @@ _ROWS = 32  # tokens that a program of the gradient to the widths takes at once
 
 
 def fill_hidden(projected: Tensor, width: Tensor, out: Tensor, first_row: int) -> None:
-    """The spans that start at tokens `first_row …` of the flattened (B, L), as many as `out` (N, K, H) has room for."""
+    """Fill in the spans that start at tokens `first_row …` of the flattened (B, L), as many as fit `out`, (N, K, H)."""
     max_width, size = width.shape
     if not out.numel():
         return
@@ -33,7 +33,7 @@ def fill_hidden(projected: Tensor, width: Tensor, out: Tensor, first_row: int) -
 
 
 def spread_gradient(gradient: Tensor, hidden: Tensor, to_projected: Tensor, to_width: Tensor) -> None:
-    """What reaches `projected` and `width`, from what reaches the hidden layer."""
+    """The gradients of `projected` and `width`, from that of the hidden layer."""
     num_sentences, num_tokens, max_width, size = hidden.shape
     num_rows = num_sentences * num_tokens
     with torch.cuda.device_of(hidden):

@@ -1,7 +1,7 @@
 """Bulk data cut into blocks: parts of files that are read, predicted and written by themselves.
 
 Where the cuts are follows from the files and the size of a block alone, so that a job that was interrupted finds the
-same blocks again. Any place that fsspec knows will do: a folder, s3://, gs://, hdfs://.
+same blocks again. Any place that fsspec supports will do: a folder, s3://, gs://, hdfs://.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Block:
 
     @property
     def part(self) -> str:
-        """The file that is written."""
+        """The name of the file that is written."""
         return part_names(self.index)[self.is_parquet]
 
     def __str__(self) -> str:
@@ -70,15 +70,15 @@ class Block:
 
 
 def part_names(index: int) -> tuple[str, str]:
-    """Of the part of a block, as JSON lines and as Parquet."""
+    """The names of the part of a block, as JSON lines and as Parquet."""
     return f"part-{index:06d}.jsonl", f"part-{index:06d}.parquet"
 
 
 def files_of(source: str, leaving_out: str) -> list[File]:
     """The files of a folder and all within it, of a pattern, or one file; sorted.
 
-    In folders, what begins with . or _ is left out, as everybody does, and so is the folder `leaving_out`, where the
-    output goes.
+    In folders, what begins with . or _ is left out, as is usual, and so is the folder `leaving_out`, where the output
+    goes.
     """
     filesystem, path = url_to_fs(source)
     if "*" in path or "?" in path:
@@ -105,7 +105,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def blocks_of(files: list[File], block_size: int, columns: Columns) -> list[Block]:
-    """About `block_size` bytes each. A packed file and a row group cannot be cut."""
+    """Cut files into blocks of about `block_size` bytes each. A packed file and a row group cannot be cut."""
     if block_size < 1:
         raise ValueError(f"block_size must be at least 1, got {block_size}")
     blocks: list[Block] = []

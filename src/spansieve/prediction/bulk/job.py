@@ -1,8 +1,8 @@
-"""A model over more text than one cares to count: JSON lines or Parquet in, the same rows with their entities out.
+"""A model over any amount of text: JSON lines or Parquet in, the same rows with their entities out.
 
 Data is cut into blocks, and each block becomes one part of the output, under a name that follows from the block alone.
-So a part may be written twice and is there once, and a job that was interrupted goes on with what is missing. Who does
-the blocks, this process or a Ray cluster, makes no difference to what is written.
+So a part may be written twice and is there once, and a job that was interrupted goes on with what is missing. What is
+written is the same, whether this process or a Ray cluster works on the blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FORMAT = 1
 @dataclass(frozen=True)
 class Job:
     model: str | Path
-    source: str  # a file, a folder or a pattern, anywhere that fsspec knows
+    source: str  # a file, a folder or a pattern, anywhere that fsspec supports
     output: str  # a folder
     columns: Columns = field(default_factory=Columns)
     block_size: int = BLOCK_SIZE  # bytes
@@ -60,7 +60,7 @@ def run_bulk(
     replicas: int | None = None,
     watch: Callable[[Outcome, int, int], None] | None = None,
 ) -> Summary:
-    """Do what is not done yet. `watch` sees each block's outcome, how many are done and how many there are.
+    """Do what is not done yet. `watch` is called with each block's outcome, how many are done and how many there are.
 
     With Ray, `address` is the cluster's, or a cluster is started on this machine, and `replicas` copies of the model
     share the blocks. Raises BulkError at the end where blocks could not be read; all others are written by then.
@@ -136,7 +136,7 @@ def predict_here(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
 
 @contextmanager
 def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
-    """The job's model at work, found in a folder."""
+    """The stream of predictions of the job's model, which is in a folder."""
     tagger = load_model(model, job.device)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
         predictor = Predictor(tagger)
@@ -159,7 +159,7 @@ def _above(threshold: float, stream: Stream) -> Stream:
 
 @dataclass
 class _Reading:
-    """A block whose entities come in."""
+    """A block some of whose entities are still to come."""
 
     block: Block
     rows: Rows | None
@@ -173,7 +173,7 @@ class _Reading:
 
 
 def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, columns: Columns) -> Iterator[Outcome]:
-    """Each block read, predicted and written. The next one is read while the stream still works on this one."""
+    """Read, predict and write each block. The next one is read while the stream still works on this one."""
     reading: deque[_Reading] = deque()
 
     def texts() -> Iterator[str]:

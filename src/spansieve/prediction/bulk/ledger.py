@@ -2,7 +2,7 @@
 
 part-000000.jsonl …       the rows of each block, whole or not there
 _spansieve/plan.json      what the job is: files, sizes, columns, model; another one may not go on here
-_spansieve/done/000000.json …   written after the part: how many rows it has, how many bytes, by whom
+_spansieve/done/000000.json …   written after the part: how many rows and bytes it has, and which worker wrote it
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BulkError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one block."""
+    """The outcome of one block."""
 
     index: int
     rows: int = 0
@@ -41,7 +41,7 @@ class Outcome:
 
 
 class Ledger:
-    """`folder` may be any that fsspec knows."""
+    """The record of what a bulk job has done. `folder` may be any that fsspec supports."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ class Ledger:
         return {one.index: one for one in outcomes if one is not None and _size(one.index, sizes) == one.bytes}
 
     def outcome(self, block: Block) -> Outcome | None:
-        """Of one block, if it need not be done again."""
+        """The outcome of one block, if it need not be done again."""
         marker, part = f"{self._root}/{DONE}/{block.index:06d}.json", f"{self._root}/{block.part}"
         if not self._filesystem.exists(marker) or not self._filesystem.exists(part):
             return None
@@ -84,7 +84,7 @@ class Ledger:
         return found if found is not None and found.bytes == self._filesystem.size(part) else None
 
     def commit(self, block: Block, content: bytes, outcome: Outcome) -> None:
-        """The part, then the word that it is there: who is killed between the two writes the same part again."""
+        """Write the part, then the marker that it is there: a job killed between the two writes the same part again."""
         self._write(f"{self._root}/{block.part}", content)
         self._write(f"{self._root}/{DONE}/{block.index:06d}.json", json.dumps(asdict(outcome)).encode())
 
@@ -109,7 +109,7 @@ class Ledger:
 
 
 def _size(index: int, sizes: dict[str, int]) -> int | None:
-    """Of the part, whichever kind it is."""
+    """The size of the part, whichever kind it is."""
     return next((sizes[name] for name in part_names(index) if name in sizes), None)
 
 

@@ -1,7 +1,7 @@
 """The blocks of a bulk job on a Ray cluster, one copy of the model per replica.
 
-Ray Data hands out the blocks and starts a lost replica again; what it was doing is done once more, and lands under the
-same names. The model travels with the job: the machines need spansieve and a way to the data, no folder in common.
+Ray Data hands out the blocks and starts a lost replica again; what it was doing is done once more, and written under
+the same names. The model is sent with the job: the machines need spansieve and a way to the data, no folder in common.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Replica:
     """A copy of the model in a process of Ray's."""
 
     def __init__(self, job: Job, model: Any) -> None:
-        """`model` is the reference of its files: a replica that is started again takes it once more."""
+        """Load the model. `model` is the reference of its files: a replica that is started again takes it once more."""
         with tempfile.TemporaryDirectory() as folder:
             for name, content in _ray().get(model).items():
                 path = Path(folder) / name
@@ -79,7 +79,7 @@ def _ray() -> Any:
 
 @contextmanager
 def _cluster(ray: Any, address: str | None) -> Iterator[None]:
-    """The one that is there, or one of this machine for as long as the job takes."""
+    """Connect to the cluster that is there, or start one on this machine for as long as the job takes."""
     if ray.is_initialized():
         yield
         return
@@ -97,7 +97,7 @@ def _cluster(ray: Any, address: str | None) -> Iterator[None]:
 
 
 def _resources(job: Job) -> dict[str, float]:
-    """Of one replica."""
+    """The resources of one replica."""
     on_gpu = {} if job.device == "cpu" else {"num_gpus": 1.0}
     return {"num_cpus": float(max(1, job.workers)), **on_gpu}
 

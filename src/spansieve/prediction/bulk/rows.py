@@ -1,6 +1,6 @@
 """Rows of bulk data: read from JSON lines or Parquet, and written again with what was found in them.
 
-Every row comes out, with all that it had. One whose text cannot be read says why, and does not stop the others.
+Every row comes out, with all that it had. One whose text cannot be read gets an error, and does not stop the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _as_ascii_json = json.JSONEncoder().encode
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns are called: the one that is read, and the two that are added."""
+    """The names of the columns: the one that is read, and the two that are added."""
 
     text: str = "text"
     entities: str = "entities"
@@ -38,7 +38,7 @@ class Columns:
 
 
 class Rows(Protocol):
-    """Of one block."""
+    """The rows of one block."""
 
     texts: list[str | None]  # None where there is none to be read
 
@@ -50,7 +50,8 @@ class Rows(Protocol):
 
 
 class JsonRows:
-    """A line is written as it was, with two more columns at its end: numbers keep their digits, columns their order."""
+    """Rows as JSON lines. A line is written as it was, with two more columns at its end: numbers keep their digits,
+    columns their order."""
 
     def __init__(self, content: bytes, columns: Columns, where: str) -> None:
         self._columns = columns

@@ -1,4 +1,4 @@
-"""Scores decoded under constraints: what `spansieve.models.deciding` says, by the compiled kernels alone.
+"""Scores decoded under constraints, as `spansieve.models.deciding` does it, by the compiled kernels alone.
 
 Axes: B sentences, L tokens, K widths, Y labels or tags, N candidates.
 """
@@ -37,7 +37,7 @@ from spansieve.models.under_rules import (
 
 class Model(Protocol):
     def given(self, known: Sequence[Known], banned: Collection[Pair] = ()) -> Model:
-        """Restricted to what agrees."""
+        """The model restricted to what agrees with what is known."""
 
     def best(self) -> Segments: ...
 
@@ -46,7 +46,7 @@ class Model(Protocol):
 
 
 def decided(model: Model, rules: Sequence[Rules], with_probabilities: bool) -> tuple[Segments, Shares | None]:
-    """Decode the best segments, with their probabilities where these are asked for. All rules ban the same pairs."""
+    """Decode the best segments, with their probabilities where these are wanted. All rules ban the same pairs."""
     model = model.given([one.known for one in rules], rules[0].banned)
     segments = model.best()
     if not with_probabilities and not any(one.thresholds for one in rules):

@@ -20,7 +20,7 @@ from spansieve.prediction.onnx.constrained import without_pairs
 
 
 class Graph(NamedTuple):
-    """As the kernels take it."""
+    """The graph of candidates as the kernels take it."""
 
     offsets: np.ndarray
     start: np.ndarray
@@ -70,7 +70,7 @@ class NestedModel:
         return by_sentence((values if self.weight is None else values * self.weight(place)).tolist(), segments)
 
     def _flat(self, index: np.ndarray) -> FlatSegments:
-        """Those of the candidates, in their order."""
+        """The candidates at some indices, in their order."""
         offsets = offsets_of(self.nodes.sentence[index], len(self.lengths))
         return FlatSegments(offsets, *(column[index] for column in self.nodes[1:]))
 
@@ -80,7 +80,7 @@ class NestedModel:
 
     @property
     def _graph(self) -> tuple[Graph, RequiredDepths | None]:
-        """Without a transition there is one label for all."""
+        """The graph; where there is no transition, with one label for all."""
         label, transition = self.nodes.label, self.transition
         if transition is None:
             label, transition = np.zeros_like(label), np.zeros((1, 1), self.scores.dtype)

@@ -34,11 +34,11 @@ class Decoder(Protocol):
     def __call__(
         self, scores: Arrays, lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None = None, /
     ) -> Decoded:
-        """Of scores, and of lengths (B,); with rules, one per sentence, that all ban the same pairs."""
+        """Decode scores, given lengths (B,); with rules, one per sentence, that all ban the same pairs."""
 
 
 class Setting(NamedTuple):
-    """What a decoder is made for."""
+    """The model that a decoder is made for."""
 
     manifest: Manifest
     arrays: dict[str, np.ndarray]  # the transition, and of a chain what may start and end it
@@ -47,7 +47,7 @@ class Setting(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """K and Y."""
+        """The shape of the scores beyond (B, L): K and Y."""
         return self.manifest.max_width, len(self.manifest.labels)
 
 
@@ -194,7 +194,7 @@ def _under(rules: Sequence[Rules], model: Model, with_probabilities: bool) -> De
 
 
 def _checked(scores: Arrays, count: int, shape: tuple[int, ...]) -> Arrays:
-    """The kernels trust the shapes."""
+    """Check the shapes, which the kernels trust."""
     if len(scores) != count or any(one.shape[2:] != shape or one.dtype != np.float32 for one in scores):
         found = ", ".join(str(one.shape) for one in scores)
         raise ExportError(f"the export's scorers must give {count} arrays that end in {shape}, got {found}")
@@ -212,8 +212,8 @@ def _check_possible(max_score: np.ndarray) -> None:
 
 
 def _filter_of(setting: Setting) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-    """P(the span has this label) by the local scores alone, of what stands at some places in (B, L, K, Y), where that
-    is asked for. They come as the filter sees them, and are taken as they were learned: without the margin."""
+    """P(the span has this label) by the local scores alone, of some flat indices in (B, L, K, Y), where that is wanted.
+    They come as the filter takes them, and are used as they were learned: without the margin."""
     if not setting.with_filter:
         return None
     model = setting.manifest.model

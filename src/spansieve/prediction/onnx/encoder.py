@@ -23,10 +23,10 @@ MOST_SUBWORDS = 16_384  # read at once, padding included
 
 class Encoder(Protocol):
     def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """(B, L, D), of sentences of which none is empty."""
+        """The vectors of tokens, (B, L, D), of sentences of which none is empty."""
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """How much there is to read of each: sentences of one batch should be alike in it."""
+        """The size of each sentence as input: sentences of one batch should be alike in it."""
 
 
 def encoder_of(folder: Path, manifest: Manifest, threads: int) -> Encoder:

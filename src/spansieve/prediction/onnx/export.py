@@ -47,8 +47,8 @@ QUANTISED = ["MatMul", "Gemm", "Gather", "LSTM", "Attention"]
 
 
 def export_model(tagger: Tagger, folder: str | Path, int8: bool = False) -> None:
-    """Into `folder`, whole or not at all. With `int8`, the encoder's weights take a quarter of the room, and its
-    products are of 8-bit numbers."""
+    """Export a model into `folder`, whole or not at all. With `int8`, the encoder's weights take a quarter of the
+    space, and its products are of 8-bit numbers."""
     _check_packages()
     if tagger.config.head not in DECODERS:
         raise ExportError(f"an export's head must be one of {', '.join(DECODERS)}, got {tagger.config.head!r}")
@@ -77,7 +77,7 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
 
 
 def _decoder_arrays(head: Head) -> dict[str, np.ndarray]:
-    """With -inf for what the constraints of a chain forbid."""
+    """The arrays that the decoder needs, with -inf for what the constraints of a chain forbid."""
     num_labels = len(head.labels)
     transition = getattr(head, "transition", None)
     arrays = {"transition": torch.zeros(num_labels, num_labels) if transition is None else transition}
@@ -164,8 +164,8 @@ def _write_graph(
 
 
 def _strip(path: Path) -> None:
-    """Of notes: where in the sources an operation came from, which would name this machine's folders, and the shapes of
-    what lies between, which the exporter leaves as they were where it turns weights around."""
+    """Strip metadata: where in the sources an operation came from, which would name this machine's folders, and the
+    shapes of what lies between, which the exporter leaves as they were where it turns weights around."""
     import onnx
 
     model = onnx.load(path, load_external_data=False)
@@ -176,7 +176,7 @@ def _strip(path: Path) -> None:
 
 
 def _quantise(path: Path, is_large: bool) -> None:
-    """Weights as 8-bit numbers, a scale for each column; what goes through is scaled as it comes."""
+    """Quantise weights to 8-bit numbers, a scale for each column; activations are scaled dynamically."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     room = path.with_name("quantised")
@@ -205,7 +205,7 @@ def _check_packages() -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without notes on packages that are not needed, and on what will change in the exporter itself."""
+    """Silence notes on packages that are not needed, and on what will change in the exporter itself."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "root")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

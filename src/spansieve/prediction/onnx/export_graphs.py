@@ -58,7 +58,7 @@ class WordEncoder(nn.Module):
         return self.context(nn.functional.embedding(words, distinct), num_tokens)
 
     def _means(self, pieces: Tensor, words: Tensor, counts: Tensor) -> Tensor:
-        """Of the pieces (G, D) of each word, (U, D)."""
+        """The mean of the pieces (G, D) of each word, (U, D)."""
         nothing = pieces.new_zeros(counts.shape[0], pieces.shape[1])
         inputs = (nothing, words[:, None], pieces)
         sums = ops.symbolic("ScatterND", inputs, {"reduction": "add"}, dtype=pieces.dtype, shape=nothing.shape)
@@ -66,7 +66,7 @@ class WordEncoder(nn.Module):
 
 
 class OnnxLstm(nn.Module):
-    """`LstmContext` by ONNX's operator, which reads in both directions, each sentence within its length."""
+    """An `LstmContext` by ONNX's operator, which reads in both directions, each sentence within its length."""
 
     def __init__(self, context: LstmContext) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is to know of an exported model beside its files."""
+    """The description of an exported model, beside its files."""
 
     model: ModelConfig
     labels: LabelSet
@@ -61,8 +61,8 @@ class Manifest:
 
 @contextmanager
 def new_export(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its place when it is whole: before that, and after an error, nothing is there that
-    was not. Another export may stand in that place, or nothing."""
+    """Make a folder to fill, which is renamed when it is whole: before that, and after an error, nothing is there that
+    was not. Another export may stand at that path, or nothing."""
     check_free(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     room = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -80,14 +80,14 @@ def new_export(folder: Path) -> Iterator[Path]:
 
 
 def check_free(folder: Path) -> None:
-    """Whether an export may be written there: nobody's files are overwritten but those of another export."""
+    """Check that an export may be written there: no files are overwritten but those of another export."""
     is_taken = folder.exists() and not (folder.is_dir() and (is_export(folder) or not any(folder.iterdir())))
     if is_taken:
         raise ExportError(f"the export's folder must be new, empty or another export, got {folder}: name another")
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """The last file: a folder that has it is complete."""
+    """Write the last file: a folder that has it is complete."""
     files = checksums(folder)
     for name in files:
         sync(folder / name)
@@ -108,7 +108,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def is_export(folder: str | Path) -> bool:
-    """Whether a folder says that it holds an exported model."""
+    """Whether a folder has the manifest of an exported model."""
     try:
         about = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -117,7 +117,7 @@ def is_export(folder: str | Path) -> bool:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises ExportError unless every file is there, and is what was written."""
+    """Read the manifest. Raises ExportError unless every file is there, and is what was written."""
     about = _about(folder)
     try:
         manifest = Manifest(
@@ -174,7 +174,7 @@ def _numbers(values: Any, name: str) -> tuple[int, ...]:
 
 
 def _check_files(folder: Path, files: Any, wanted: set[str]) -> None:
-    """Names are those of the format: a manifest cannot lead anywhere else."""
+    """Check the files, whose names are those of the format: a manifest cannot lead anywhere else."""
     if not isinstance(files, dict) or not wanted <= files.keys():
         raise ExportError(f"{folder / MANIFEST} must name the checksums of {', '.join(sorted(wanted))}")
     for name, expected in files.items():

@@ -40,8 +40,8 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
 ) -> OnnxPredictor:
-    """A model that `spansieve export` left in a folder, on so many threads of the CPU, by default one for each core.
-    Needs no network and no torch, and runs no code from the folder."""
+    """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default one for each core. Needs no
+    network and no torch, and runs no code from the folder."""
     check_probability(probability)
     folder, threads = Path(folder), threads or usable_cores()
     manifest = read_manifest(folder)
@@ -52,8 +52,8 @@ def load(
 
 
 class OnnxPredictor(TextPredictor):
-    """What `spansieve.prediction.predictor.Predictor` gives, without torch. At most `batch_tokens` are read at once, or
-    one sequence; what comes out does not depend on it."""
+    """A predictor with onnxruntime, without torch. At most `batch_tokens` are read at once, or one sequence; what comes
+    out does not depend on it."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class OnnxPredictor(TextPredictor):
     def _found(
         self, sentences: Sequence[Sequence[str]], rules: Sequence[Rules], with_probabilities: bool
     ) -> list[Found]:
-        """Of a batch, in which no sentence is empty."""
+        """The predictions of a batch, in which no sentence is empty."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         scores = self._scores(self._encoder.vectors(sentences))
         has_rules = any(one != NO_RULES for one in rules)

@@ -9,10 +9,10 @@ NO_BUDGET = 1 << 62
 
 @compiled
 def within_budget(row, shape, spans, n, budget, above, sorted_above):
-    """Keeps the best `budget` of the first n columns of `spans` (start, end, label), in order; how many there are.
+    """Keep the best `budget` of the first n columns of `spans` (start, end, label), in order; how many there are.
 
     `row` are the local scores of the sentence. Of equals the first in order are kept. O(n) on average. `above` and
-    `sorted_above` are room for n numbers each.
+    `sorted_above` are workspace for n numbers each.
     """
     if n <= budget:
         return n
@@ -38,7 +38,7 @@ def within_budget(row, shape, spans, n, budget, above, sorted_above):
 
 @compiled
 def _descending(values, n, k):
-    """The number at place k of the first n values in descending order, by Hoare's selection; they are moved about."""
+    """The number at index k of the first n values in descending order, by Hoare's selection; they are moved about."""
     low = 0
     high = n - 1
     while low < high:
@@ -65,7 +65,7 @@ def _descending(values, n, k):
 
 @compiled
 def rank_of_label(row, at, y, num_labels):
-    """How many labels of the span at this place in `row` are better than y; of equals the first is better."""
+    """How many labels of the span at this index of `row` are better than y; of equals the first is better."""
     rank = 0
     for other in range(1, num_labels):
         rank += row[at + other] > row[at + y] or (row[at + other] == row[at + y] and other < y)
@@ -74,7 +74,7 @@ def rank_of_label(row, at, y, num_labels):
 
 @compiled
 def overlapping(spans, n, covered):
-    """Keeps those of the first n columns that share a token with what is covered; how many there are."""
+    """Keep those of the first n columns that share a token with what is covered; how many there are."""
     kept = 0
     for c in range(n):
         if covered[spans[1, c]] > covered[spans[0, c]]:

@@ -13,13 +13,13 @@ from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments
 from spansieve.crf.kernels.cpu.jit import compiled, over_sentences
 
 DENSE_FROM = 0.45  # candidates a span, about where the two break even: results/soft_filters_cpu.md
-STARTS = 16  # looked at to tell how many candidates there are
+STARTS = 16  # looked at to estimate how many candidates there are
 
 
 def is_dense_cheaper(local_scores, lengths, limits=PLAIN_FILTER) -> bool:
     """Whether with skipping a sweep over every span costs less than one over what the filter keeps.
 
-    Told from a few spans: a wrong guess costs time and nothing else.
+    Estimated from a few spans: a wrong guess costs time and nothing else.
     """
     budget = NO_BUDGET if limits.budget is None else limits.budget
     kept, spans = _num_kept(local_scores, lengths, limits.labels_per_span, budget)
@@ -64,7 +64,7 @@ def _num_kept(local_scores, lengths, labels_per_span, budget):
 
 @compiled
 def _kept_per_span(local_scores, lengths, labels_per_span):
-    """Of the spans from a few starts, which lie all over the batch. The lengths were not looked at before."""
+    """How much of the spans from a few starts, all over the batch, is kept. The lengths were not looked at before."""
     num_sentences, num_tokens, max_width, num_labels = local_scores.shape
     kept = 0
     spans = 0
@@ -89,7 +89,7 @@ def _num_spans(length, max_width):
 
 @compiled
 def _keep(first, last, local_scores, global_scores, transition, lengths, labels_per_span, scores):
-    """0, or why there are no candidates."""
+    """Fill in what is kept; 0, or why there are no candidates."""
     num_tokens, max_width, _ = local_scores.shape[1:]
     wrong = what_is_wrong(first, last, num_tokens, transition, lengths)
     if wrong < 0:
@@ -105,7 +105,7 @@ def _keep(first, last, local_scores, global_scores, transition, lengths, labels_
 
 @compiled
 def _keep_labels(local_scores, global_scores, labels_per_span, scores):
-    """The labels of one span that are kept; whether all that was looked at is a number."""
+    """Keep labels of one span; whether all that was looked at is a number."""
     num_labels = scores.size
     best, is_hit, is_number = 0, False, True
     for y in range(num_labels):

@@ -42,7 +42,7 @@ from spansieve.crf.kernels.cpu.span_workspace import (
 
 
 def dense_skip_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
-    """log Z (B,); with it, if asked for, P(segment) (B, L, K, Y) and the expected label pairs (B, Y, Y)."""
+    """Forward-backward: log Z (B,) and, if wanted, P(segment) (B, L, K, Y) and the expected label pairs (B, Y, Y)."""
     sums = new_sums(scores, len(scores), len(transition), with_marginals)
     transition = _free_of_null(transition).astype(np.float64)
     over_sentences(_sums, len(scores), threads, scores.size, scores, transition, lengths, *sums, with_marginals)
@@ -50,7 +50,7 @@ def dense_skip_sums(scores, transition, lengths, with_marginals=True, threads=1)
 
 
 def dense_skip_best(scores, transition, lengths, threads=1):
-    """The best score (B,), and at the start of each segment of the best path the width and the label (B, L).
+    """Viterbi: the best score (B,), and at the start of each segment of the best path the width and the label (B, L).
 
     Ties go as in `filtered_best`: the empty path wins, then the first predecessor in (end, start, label) order. Widths
     are 0 where no segment starts.

@@ -26,9 +26,9 @@ FULL, NOT_A_NUMBER, WRONG_TRANSITION, WRONG_LENGTH = -1, -2, -3, -4
 
 
 class Kept(NamedTuple):
-    """The candidates, flat and sorted by (sentence, end, start, label), and the best path where it was asked for.
+    """The candidates, flat and sorted by (sentence, end, start, label), and the best path where it was wanted.
 
-    The arrays as the compiled code fills them; their rows have names, and become arrays of their own when asked for.
+    The arrays as the compiled code fills them; their rows have names, and become arrays of their own on demand.
     """
 
     bounds: np.ndarray  # (2, B + 1): of the candidates of each sentence, and of those on its best path
@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 
     @property
     def index(self) -> np.ndarray:
-        """Where the candidates stand in flattened (B, L, K, Y) scores, (N,)."""
+        """The flat index of the candidates in (B, L, K, Y) scores, (N,)."""
         return self.nodes[3]
 
     @property
@@ -62,8 +62,8 @@ class Kept(NamedTuple):
 
 
 def filter_spans(local_scores, lengths, gold=None, keep_all=False, threads=1, limits=PLAIN_FILTER) -> Kept:
-    """The candidates. With gold (offsets, start, end, label), both training rules: what overlaps no gold segment is
-    dropped (unless `keep_all`), and every gold segment is a candidate with its gold label."""
+    """Filter the spans. With gold (offsets, start, end, label), both training rules hold: what overlaps no gold segment
+    is dropped (unless `keep_all`), and every gold segment is a candidate with its gold label."""
     no_scores, no_transition = np.empty((0, 0, 0, 0), local_scores.dtype), np.zeros((1, 1), local_scores.dtype)
     options = (gold, keep_all, False, threads, limits)
     return segments_from_scores(local_scores, no_scores, no_transition, lengths, *options)
@@ -80,14 +80,14 @@ def segments_from_scores(
     threads=1,
     limits=PLAIN_FILTER,
 ) -> Kept:
-    """Filter and best path in one pass over each sentence: dense scores in, segments out."""
+    """Filter and find the best path in one pass over each sentence: dense scores in, segments out."""
     arguments = (local_scores, global_scores, transition, lengths, gold, skip, find_best, limits)
     parts = over_sentences(filter_with_room, len(local_scores), threads, local_scores.size, _filter, *arguments)
     return Kept._make(parts[0] if len(parts) == 1 else joined(parts))
 
 
 def filter_with_room(first, last, run, local_scores, global_scores, transition, lengths, gold, skip, find_best, limits):
-    """The run with room for the usual number of candidates, and where that is not enough, for every span."""
+    """Run with a workspace for the usual number of candidates, and where that is too small, for every span."""
     offsets, segments = NO_GOLD if gold is None else (gold[0], np.stack(gold[1:]))
     arguments = (local_scores, global_scores, transition, lengths, offsets, segments)
     budget = NO_BUDGET if limits.budget is None else limits.budget
@@ -121,7 +121,7 @@ def joined(parts):
 
 
 class _Room(NamedTuple):
-    """Room for the filter on one sentence."""
+    """The workspace of the filter for one sentence."""
 
     hits: np.ndarray  # (L·K,)
     spans: np.ndarray  # (3, N): start, end and label
@@ -134,7 +134,7 @@ class _Room(NamedTuple):
 
 @allocating
 def _filter(first, last, capacity, local_scores, global_scores, transition, lengths, offsets, gold, options):
-    """The number of candidates, or why there is none, and of the sentences first … last - 1 what `Kept` says."""
+    """The number of candidates, or why there is none, and of the sentences first … last - 1 what `Kept` holds."""
     arguments = (local_scores, global_scores, transition, lengths, offsets, gold, options)
     n, out = filter_and_trace(first, last, capacity, *arguments)
     count = max(0, n)
@@ -273,7 +273,7 @@ def _copy_out(b, n, shape, spans, kept):
 
 @compiled
 def _scan(row, length, max_width, num_labels, hits):
-    """Where in the sentence null is not the best label. A NaN is a hit too.
+    """Find where in the sentence null is not the best label. A NaN is a hit too.
 
     Each span's labels are compared a vector at a time, the last one reaching back over what was seen.
     """

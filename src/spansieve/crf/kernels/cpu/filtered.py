@@ -2,12 +2,14 @@
 
 Candidates are flat and ragged: those of sentence b are `offsets[b] … offsets[b+1] - 1`, sorted by (end, start, label).
 
-The sweep is Algorithm 1 of the paper by the window theorem: with M(i) the latest start among the candidates that are
-over by position i, the predecessors of every candidate that starts at i are those with M(i) < end <= i. In the order
-above they are a run, from ended[M(i)] to ended[i], where ended[i] counts the candidates with end <= i: no edge is ever
-built. The values of a window are merged by label first, and the transition is applied once per start and label:
-O(N + P·K·Y + P·Y²) for N candidates and P distinct starts, less where few labels meet. With `skip` the window is the
-whole prefix, merged as it grows; where only some candidates may be skipped, M(i) is over the others.
+The sweep is Algorithm 1 of the paper (Zaratiana et al., Findings of EMNLP 2023; with max for ⊕ it is Algorithm 2), and
+for marginals forward-backward. Predecessors follow from the window theorem: with M(i) the latest start among the
+candidates that are over by position i, the predecessors of every candidate that starts at i are those with
+M(i) < end <= i. In the order above they are a run, from ended[M(i)] to ended[i], where ended[i] counts the candidates
+with end <= i: no edge is ever built. The values of a window are merged by label first, and the transition is applied
+once per start and label: O(N + P·K·Y + P·Y²) for N candidates and P distinct starts, less where few labels meet. With
+`skip` the window is the whole prefix, merged as it grows; where only some candidates may be skipped, M(i) is over the
+others.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from spansieve.crf.kernels.cpu.simd import exp
 def filtered_sums(
     offsets, start, end, label, scores, transition, lengths, skip, with_marginals=True, threads=1
 ) -> Sums:
-    """log Z (B,); with it, if asked for, P(candidate) (N,) and the expected label pairs (B, Y, Y)."""
+    """Forward-backward: log Z (B,) and, if wanted, P(candidate) (N,) and the expected label pairs (B, Y, Y)."""
     sums = new_sums(scores, lengths.size, len(transition), with_marginals)
     candidates = (offsets, start, end, label, scores, transition.astype(np.float64), lengths, blocks(start, skip))
     over_sentences(sum_sentences, lengths.size, threads, scores.size, *candidates, *sums, with_marginals)
@@ -32,7 +34,7 @@ def filtered_sums(
 
 
 def filtered_best(offsets, start, end, label, scores, transition, lengths, skip, threads=1):
-    """The best path: its score (B,), and which candidates it takes (N,)."""
+    """Viterbi: the score of the best path (B,), and which candidates it takes (N,)."""
     max_score = np.empty(lengths.size, scores.dtype)
     is_chosen = np.zeros(scores.size, np.bool_)
     candidates = (offsets, start, end, label, scores, transition, lengths, blocks(start, skip))
@@ -41,7 +43,7 @@ def filtered_best(offsets, start, end, label, scores, transition, lengths, skip,
 
 
 def blocks(start, skip):
-    """Where each candidate that may not be skipped starts, -1 for the others; `skip` is for all of them, or of each."""
+    """The start of each candidate that may not be skipped, -1 for the others; `skip` is for all of them, or of each."""
     return start if skip is False else np.where(skip, -1, start)
 
 
@@ -50,7 +52,7 @@ def blocks(start, skip):
 
 @compiled
 def find_windows(nodes, num_nodes, length, windows):
-    """The window theorem in one sweep. O(N + L)."""
+    """Find all predecessors by the window theorem, in one sweep. O(N + L)."""
     first, last, opens, begins, by_begin = windows
     begins[: length + 3] = 0
     for c in range(num_nodes):
@@ -76,7 +78,7 @@ def find_windows(nodes, num_nodes, length, windows):
 def sweep(nodes, num_nodes, length, transition, take_max, room):
     """⊕ over all paths, and in `room.value` over those that end in each node; ⊕ is max or log-sum.
 
-    Returns it with the last node of the best path, -1 if that path is empty or sums were asked for.
+    Returns it with the last node of the best path, -1 if that path is empty or ⊕ is log-sum.
     """
     windows, merged = room.windows, room.merged
     find_windows(nodes, num_nodes, length, windows)

@@ -14,7 +14,7 @@ from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 def sums_from_scores(
     local_scores, global_scores, transition, lengths, gold=None, skip=False, threads=1, limits=PLAIN_FILTER
 ) -> tuple[Kept, Sums]:
-    """What the filter keeps, and log Z with the marginals of what is kept, (N,): dense scores in, one call."""
+    """Filter, and run forward-backward over what is kept: log Z and the marginals, (N,). Dense scores in, one call."""
     arguments = (local_scores, global_scores, transition, lengths, gold, skip, False, limits)
     parts = over_sentences(filter_with_room, len(local_scores), threads, local_scores.size, _filter_and_sum, *arguments)
     if len(parts) == 1:

@@ -1,4 +1,4 @@
-"""What reaches the inputs of log Z: the marginals, weighted by what reaches log Z."""
+"""The gradients of the inputs of log Z: the marginals, weighted by the gradient of log Z."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spansieve.crf.kernels.cpu.jit import compiled
 def weighted_expectations(gradient, marginals, counts, sentence=None):
     """gradient[b] · marginals[b, …] and Σ_b gradient[b] · counts[b].
 
-    Where marginals are flat, `sentence` says which sentence each belongs to.
+    Where marginals are flat, `sentence` is the sentence that each belongs to.
     """
     to_scores = np.empty(marginals.shape, marginals.dtype)
     to_transition = np.zeros(counts.shape[1:], counts.dtype)

@@ -44,6 +44,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 @functools.cache
 def _forget_pools_in_children() -> None:
-    """Threads do not survive a fork: a child that inherited a pool would wait for them for ever."""
+    """Drop the pools: threads do not survive a fork, and a child that inherited a pool would wait for them for ever."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -3,7 +3,7 @@
 Forward and backward in probabilities, rescaled at each token: one exponential per score and one logarithm per token,
 where sums in log space take five per score. This is exact as long as no factor is so small that a product of a few
 could underflow. A sentence in which one is, gets its sums in log space instead, from the semi-Markov kernel with K = 1.
-What is impossible, -inf, is 0 here as there and takes nobody out of range.
+What is impossible, -inf, is 0 here as there and takes no sentence out of range.
 
 Rows are padded with zeros, so that all products are of whole vectors.
 """
@@ -27,7 +27,7 @@ LOG_LEAST = -138.0
 
 
 def linear_chain_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
-    """Forward and backward. `scores[b, i, y]` is the score of tag y at token i. O(L·Y²) per sentence."""
+    """Forward-backward. `scores[b, i, y]` is the score of tag y at token i. O(L·Y²) per sentence."""
     num_sentences = len(scores)
     sums = new_sums(scores, num_sentences, len(transition), with_marginals)
     is_scaled = np.zeros(num_sentences, np.bool_)
@@ -47,7 +47,7 @@ def _sum_in_log_space(which, scores, transition, lengths, sums, with_marginals, 
 
 
 class _Room(NamedTuple):
-    """Room for one sentence; rows of tags are padded."""
+    """The workspace for one sentence; rows of tags are padded."""
 
     exps: np.ndarray  # (L, Y): exp(scores - their largest)
     alpha: np.ndarray  # (L, Y): P(tag and all before it), but for a factor
@@ -112,7 +112,7 @@ def _exp_each(values, top, exps):
 
 @reduction
 def any_between(values, low, high):
-    """Is one above `low` and below `high`? Counted in the values' own type, for that is how it becomes vectors."""
+    """Whether one is above `low` and below `high`. Counted in the values' own type: that is how it becomes vectors."""
     number = values.dtype.type
     low, high = number(low), number(high)
     count = number(0)

@@ -4,7 +4,8 @@ Candidates are flat and ragged: those of sentence b are `offsets[b] … offsets[
 
 The sweep is the inside algorithm of `reference.nested`, from the last start to the first, over the spans that have
 candidates. There is one *row* for each start and label of a container, as wide as the widest of those containers: it
-serves all that start there with that label. Gradients go back through the sweep, from the whole sentence inwards.
+serves all that start there with that label. Gradients go back through the sweep, from the whole sentence inwards, as in
+the outside algorithm.
 
 Time O(L + N·Y + Σ over the rows of their width and of the spans inside them): for N candidates, none within another,
 O(L + N·(K + Y)); with every span up to width K kept, O(L·K²) for each label that the containers at a start have.
@@ -25,7 +26,7 @@ from spansieve.crf.kernels.cpu.simd import exp
 def nested_sums(
     offsets, start, end, label, scores, transition, lengths, with_marginals=True, threads=1, required=None
 ) -> Sums:
-    """log Z (B,); with it, if asked for, P(candidate) (N,) and the expected pairs of labels, (B, Y, Y)."""
+    """Inside-outside: log Z (B,) and, if wanted, P(candidate) (N,) and the expected pairs of labels, (B, Y, Y)."""
     # In float64 whatever comes in: to compile for each type takes seconds, to convert a few candidates nothing.
     in_float64 = scores.astype(np.float64)
     sums = new_sums(in_float64, lengths.size, len(transition), with_marginals)
@@ -45,7 +46,7 @@ def nested_best(offsets, start, end, label, scores, transition, lengths, threads
 
 
 def _depths(required, lengths, num_labels):
-    """Of the tokens (B, L) and of the content of each label (Y,): see `RequiredDepths`."""
+    """The depths of the tokens (B, L) and of the content of each label (Y,): see `RequiredDepths`."""
     if required is None:
         return np.zeros((lengths.size, lengths.max(initial=0)), np.int64), np.zeros(num_labels, np.int64)
     return required
@@ -222,7 +223,7 @@ def _share(spans, first, j, i, inside, result, weight, base, p, room, to_inside)
 
 @compiled
 def _trace(length, start, end, label, transition, room, is_chosen):
-    """Marks the best set. Of equals, that whose last outermost segment comes first in (end, start, label) order, and
+    """Mark the best set. Of equals, that whose last outermost segment comes first in (end, start, label) order, and
     none before any; then likewise for what is within that segment, and for what is before it."""
     rows, waiting = room.rows, room.waiting
     count = _trace_row(length, 0, 0, room.whole, room.whole, 0, 0, label, transition, room, is_chosen, 0)
@@ -237,7 +238,7 @@ def _trace(length, start, end, label, transition, room, is_chosen):
 
 @compiled
 def _trace_row(j, i, lowest, at_first, inside, base, p, label, transition, room, is_chosen, count):
-    """The segments right below a container [i, j) with label p; what is within them waits its turn.
+    """Mark the segments right below a container [i, j) with label p; what is within them comes later.
 
     The first of them to be found must start at `lowest` or after: a container is not its own content.
     """

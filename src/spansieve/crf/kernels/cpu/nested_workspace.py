@@ -1,4 +1,4 @@
-"""What the sweep over the laminar sets of one sentence works on, and the room that it needs."""
+"""The workspace of the sweep over the laminar sets of one sentence, and what it works on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Values, and the gradients that reach them."""
+    """The workspace for one sentence: values, and the gradients that reach them."""
 
     spans: Spans
     rows: Rows
@@ -50,7 +50,7 @@ class Room(NamedTuple):
 
 @allocating
 def new_room(num_tokens, num_nodes, num_labels, num_slots, content, like):
-    """`like` gives the type of the values: the scores' for maxima, float64 for sums."""
+    """Allocate the workspace. `like` gives the type of the values: the scores' for maxima, float64 for sums."""
     spans = Spans(
         np.empty(num_nodes, np.int64),
         np.empty(num_nodes + 1, np.int64),
@@ -85,8 +85,8 @@ def new_room(num_tokens, num_nodes, num_labels, num_slots, content, like):
 
 @compiled
 def most_slots(first, last, offsets, start, end, lengths, num_labels):
-    """Room for the rows of any one of the sentences: a row is as wide as one of its containers, which start anywhere
-    and have any label."""
+    """How many slots the rows of any one of the sentences need: a row is as wide as one of its containers, which start
+    anywhere and have any label."""
     most = 0
     for b in range(first, last):
         widest = 0
@@ -101,7 +101,7 @@ def most_slots(first, last, offsets, start, end, lengths, num_labels):
 
 @compiled
 def find_spans(length, start, end, depth, spans):
-    """From candidates sorted by (end, start)."""
+    """Find the distinct spans of candidates sorted by (end, start)."""
     for i in range(length):
         spans.depth[i] = depth[i]
     count = 0
@@ -123,7 +123,7 @@ def find_spans(length, start, end, depth, spans):
 
 @compiled
 def find_rows(length, start, end, label, room):
-    """O(N + L + Y)."""
+    """Find the rows of a sentence. O(N + L + Y)."""
     rows, begins, by_start = room.rows, room.begins, room.by_start
     _sort_by_start(length, start, begins, by_start)
     room.row_of_label[:] = -1

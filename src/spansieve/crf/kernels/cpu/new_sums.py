@@ -1,4 +1,4 @@
-"""Room for the sums over all structures, as the kernels fill it."""
+"""Arrays for the sums over all structures, as the kernels fill them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spansieve.crf.kernels import Sums
 
 
 def new_sums(scores, num_sentences, num_labels, with_marginals) -> Sums:
-    """In the type of the scores; without marginals, for log Z alone."""
+    """Allocate the sums in the type of the scores; without marginals, for log Z alone."""
     shape = scores.shape if with_marginals else (0,) * scores.ndim
     return Sums(
         np.empty(num_sentences, scores.dtype),

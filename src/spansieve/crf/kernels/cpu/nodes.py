@@ -1,4 +1,4 @@
-"""What the sweep over the candidates of one sentence works on, and the room that it needs."""
+"""The workspace of the sweep over the candidates of one sentence, and what it works on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Nodes(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Who may precede a node that begins at i: nodes first[i] … last[i] - 1, and the start where `opens[i]`.
+    """The predecessors of a node that begins at i: nodes first[i] … last[i] - 1, and the start where `opens[i]`.
 
     The nodes that begin at i are by_begin[begins[i]] … by_begin[begins[i+1] - 1].
     """
@@ -41,11 +41,11 @@ class Merged(NamedTuple):
     top: np.ndarray  # (Y,)
     mass: np.ndarray  # (Y,)
     winner: np.ndarray  # (Y,): the first node that attains top
-    runner_up: np.ndarray  # (N,): for a node that became the winner, whom it replaced, or -1
+    runner_up: np.ndarray  # (N,): for a node that became the winner, the one it replaced, or -1
 
 
 class Room(NamedTuple):
-    """Room for the sweep over one sentence."""
+    """The workspace of the sweep over one sentence."""
 
     windows: Windows
     merged: Merged
@@ -58,7 +58,7 @@ class Room(NamedTuple):
 
 @allocating
 def new_room(num_tokens, num_nodes, num_labels, like):
-    """`like` gives the type of the values: the scores' for maxima, float64 for sums."""
+    """Allocate the workspace. `like` gives the type of the values: the scores' for maxima, float64 for sums."""
     windows = Windows(
         np.empty(num_tokens + 1, np.int64),
         np.empty(num_tokens + 1, np.int64),

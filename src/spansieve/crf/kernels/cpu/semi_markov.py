@@ -25,7 +25,7 @@ from spansieve.crf.kernels.cpu.span_workspace import (
 
 
 def semi_markov_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
-    """Segmental forward and backward. `scores[b, i, w, y]` is the segment at i of width w + 1 with label y.
+    """Segmental forward-backward. `scores[b, i, w, y]` is the segment at i of width w + 1 with label y.
 
     The transition is applied once per end position: O(L·K·Y + L·Y²) per sentence.
     """

@@ -24,7 +24,7 @@ LN2_HIGH = 0.6931471803691238  # the leading bits of ln 2: times a small integer
 LN2_LOW = 1.9082149292705877e-10
 ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits of a double
 ROUNDER_BITS = 4843621399236968448  # the same double, as bits
-SQRT_HALF_BITS = 4604544271217802189  # bits of sqrt(1/2), so that the mantissa lands in [sqrt(1/2), sqrt(2))
+SQRT_HALF_BITS = 4604544271217802189  # bits of sqrt(1/2), so that the mantissa is in [sqrt(1/2), sqrt(2))
 SMALLEST_EXPONENT = -708.0  # below this exp leaves the normal range of float64, and is 0 here
 
 

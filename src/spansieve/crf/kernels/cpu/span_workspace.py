@@ -1,4 +1,4 @@
-"""What the sweeps over every span of a sentence work on, the room that they need, and the steps that they share."""
+"""The workspace of the sweeps over every span of a sentence, and the steps that they share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spansieve.crf.kernels.cpu.log_space import pair_counts, transition_weights
 
 
 class Forward(NamedTuple):
-    """Room for the sweep over one sentence, by position 0 … L."""
+    """The workspace of the sweep over one sentence, by position 0 … L."""
 
     before: np.ndarray  # (L + 1, Y): ⊕ over all that may come before a segment of each label
     ended: np.ndarray  # (L + 1, Y): ⊕ over all whose last segment has each label and ends there; with skipping, by then
@@ -35,7 +35,7 @@ class Backward(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Room for the expected label pairs of one sentence."""
+    """The workspace of the expected label pairs of one sentence."""
 
     scale: np.ndarray  # (L + 1,)
     counts: np.ndarray  # (Y, Y)
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
 
 @allocating
 def room_for_sums(scores, skip):
-    """`scores` are a batch's, (B, L, K, Y)."""
+    """Allocate the workspaces of forward-backward. `scores` are a batch's, (B, L, K, Y)."""
     num_tokens, max_width, num_labels = scores.shape[1:]
     shape, row = (num_tokens + 1, num_labels), (max_width + skip) * num_labels
     forward = Forward(
@@ -95,7 +95,7 @@ def with_weights(scores, transition, lengths):
 
 @compiled
 def count_pairs(length, model, total, forward, backward, pairs):
-    """Into `pairs.counts`, the expected number of times that y' is followed by y."""
+    """Write the expected number of times that y' is followed by y into `pairs.counts`."""
     pairs.counts[:] = 0.0
     pair_counts(
         forward.ended, forward.ended_exps, forward.ended_top,
@@ -106,7 +106,7 @@ def count_pairs(length, model, total, forward, backward, pairs):
 
 @compiled
 def scatter(before, scores, i, count, by_end):
-    """The segments that start at i, of `count` widths, each to the row of its end in the ring."""
+    """Scatter the segments that start at i, of `count` widths, each to the row of its end in the ring."""
     num_labels = before.size
     for w in range(count):
         at = w * num_labels

@@ -67,7 +67,7 @@ def nested_best(
 
 
 def weighted_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, sentence: Tensor | None):
-    """To the scores and to the transition, from what reaches log Z."""
+    """The gradients of the scores and of the transition, from that of log Z."""
     sentences = None if sentence is None else _array(sentence)
     return _tensors(cpu.weighted_expectations(*_arrays(gradient, marginals, counts), sentences))
 
@@ -88,7 +88,7 @@ def segments_from_scores(
     local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool, limits=PLAIN_FILTER,
     unless_dense: bool = False,
 ) -> Kept | None:  # fmt: skip
-    """The candidates with their global scores and, if asked for, which of them the best path takes and its score.
+    """The candidates with their global scores and, if wanted, which of them the best path takes and its score.
 
     `unless_dense`: nothing where a sweep over every span is cheaper, which can be so with `skip`.
     """
@@ -115,12 +115,12 @@ def kept_sums(kept: Kept, transition: Tensor, lengths: Tensor, skip: bool, with_
 
 
 def dense_expectations(gradient: Tensor, marginals: Tensor, counts: Tensor, kept: Kept, shape: Sequence[int]):
-    """To the dense scores and to the transition, from what reaches log Z."""
+    """The gradients of the dense scores and of the transition, from that of log Z."""
     return _tensors(cpu.dense_expectations(*_arrays(gradient, marginals, counts), kept, tuple(shape)))
 
 
 def kept_scores(local_scores, global_scores, transition, lengths, gold, limits=PLAIN_FILTER) -> Tensor:
-    """The global scores of the candidates where they stand, and -inf elsewhere, (B, L, K, Y)."""
+    """Scatter the global scores of the candidates into (B, L, K, Y), with -inf elsewhere."""
     arrays = _arrays(local_scores, global_scores, transition, lengths)
     return torch.from_numpy(cpu.kept_scores(*arrays, gold, _threads(), limits))
 

@@ -1,4 +1,4 @@
-"""The GPU backend, in Triton: what `sweeps.py` computes, launched without ever making the host wait."""
+"""The GPU backend, in Triton: what `sweeps.py` computes, launched without synchronising the host."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def _sums(is_candidate, scores, transition, lengths, skip, with_marginals) -> Su
 
 
 def _ready(*tensors):
-    """As the kernels address them: packed, and outside any autograd graph, which the callers write themselves."""
+    """Make tensors as the kernels address them: packed, and outside any autograd graph, which the callers write."""
     return [tensor.detach().contiguous() for tensor in tensors]
 
 
 def semi_markov_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
-    """log Z, and the marginals and transition counts, of segmentations scored by (B, L, K, Y) and (Y, Y)."""
+    """Segmental forward-backward: log Z, the marginals and transition counts, from scores (B, L, K, Y) and (Y, Y)."""
     return _sums(None, scores, transition, lengths, False, with_marginals)
 
 
 def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The best score (B,), and at the start of each segment of the best segmentation its width and label (B, L).
+    """Segmental Viterbi: the best score (B,), and at the start of each of its segments the width and label (B, L).
 
     The width is 0 at every other position, and everywhere when no segmentation is possible.
     """
@@ -98,13 +98,13 @@ def semi_markov_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tup
 
 
 def linear_chain_sums(scores: Tensor, transition: Tensor, lengths: Tensor, with_marginals: bool) -> Sums:
-    """log Z, and the marginals and transition counts, of tag sequences scored by (B, L, Y) and (Y, Y)."""
+    """Forward-backward: log Z, the marginals and transition counts, of tag sequences scored by (B, L, Y) and (Y, Y)."""
     sums = semi_markov_sums(scores.unsqueeze(2), transition, lengths, with_marginals)
     return sums._replace(marginals=sums.marginals.squeeze(2)) if with_marginals else sums
 
 
 def linear_chain_best(scores: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """The best score (B,) and its tags (B, L), 0 beyond the sentence and where no tag sequence is possible."""
+    """Viterbi: the best score (B,) and its tags (B, L), 0 beyond the sentence and where no tag sequence is possible."""
     max_score, _, tags = semi_markov_best(scores.unsqueeze(2), transition, lengths)
     return max_score, tags
 
@@ -130,16 +130,16 @@ def dense_filter(
 def dense_filtered_sums(
     is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool
 ) -> Sums:
-    """log Z, and the marginals and transition counts, of paths through the candidates, `is_candidate` (B, L, K, Y)."""
+    """Forward-backward: log Z, the marginals and transition counts, of paths through the candidates (B, L, K, Y)."""
     return _sums(is_candidate.contiguous().view(torch.uint8), scores, transition, lengths, skip, with_marginals)
 
 
 def dense_filtered_best(
     is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor, skip: bool
 ) -> tuple[Tensor, list[tuple[Segment, ...]]]:
-    """The best score (B,) and the best paths.
+    """Viterbi: the best score (B,) and the best paths.
 
-    The answer is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
+    The result is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
     have started.
     """
     B, L, K, Y = scores.shape
@@ -160,13 +160,13 @@ def dense_filtered_best(
 def _on_host(
     is_candidate: Tensor, scores: Tensor, transition: Tensor, lengths: Tensor
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where in the flattened scores candidates are, their scores, the transition and the lengths."""
+    """Transfer to the host: the flat index of the candidates, their scores, the transition and the lengths."""
     is_small = scores.numel() <= _COPIED_WHOLE and scores.dtype in (torch.float32, torch.float64)
     if not is_small:
         place = is_candidate.view(-1).nonzero()[:, 0]
         flat = scores.flatten().index_select(0, place)
         return tuple(tensor.cpu().numpy() for tensor in (place, flat, transition, lengths))  # type: ignore[return-value]
-    # Each copy makes the host wait: all at once, and what is no candidate no number.
+    # Each copy synchronises the host: all at once, and what is no candidate no number.
     marked = scores.masked_fill(~is_candidate, torch.nan).flatten()
     packed = torch.cat((marked, transition.to(scores.dtype).flatten(), lengths.to(scores.dtype))).cpu().numpy()
     all_scores, transition_here, lengths_here = np.split(packed, np.cumsum((scores.numel(), transition.numel())))
@@ -177,7 +177,7 @@ def _on_host(
 def filtered_sums(
     candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool | Tensor, with_marginals: bool
 ) -> Sums:
-    """The same for flat candidates and scores (N,), which take their places in the dense form for the sweep.
+    """Forward-backward for flat candidates and scores (N,), which are scattered to the dense form for the sweep.
 
     Where only some candidates may be skipped, which is so under constraints, the sweep is the host's.
     """
@@ -233,7 +233,7 @@ def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Te
 def weighted_expectations(
     gradient: Tensor, marginals: Tensor, counts: Tensor, sentence: Tensor | None, sign: float = 1.0
 ):
-    """To the scores and to the transition, from what reaches log Z; with `sign` -1, from what `log_prob` left."""
+    """The gradients of scores and transition, from that of log Z; with `sign` -1, from what `log_prob` left."""
     B, Y = counts.shape[:2]
     if sentence is not None:
         to_transition = (gradient @ counts.flatten(1)).view(Y, Y)

@@ -18,7 +18,7 @@ _compiled: dict[tuple[Any, ...], Any] = {}
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Tensor | float | None, num_warps: int = 4, **constants: Any):
-    """`kernel[grid](*arguments, num_warps=…, **constants)`; the constants stand last in the kernel's signature."""
+    """Launch `kernel[grid](*arguments, num_warps=…, **constants)`; the constants are last in the kernel's signature."""
     if not isinstance(kernel, JITFunction):  # the interpreter
         kernel[grid](*arguments, num_warps=num_warps, **constants)
         return
@@ -29,7 +29,7 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Tensor | float | None
         _compiled[key] = kernel[grid](*arguments, num_warps=num_warps, **constants)
         return
     in_order = [constants[name] for name in kernel.arg_names[len(arguments) :]]
-    if knobs.runtime.launch_enter_hook is not None:  # somebody watches: a profiler
+    if knobs.runtime.launch_enter_hook is not None:  # a profiler is attached
         compiled[(*grid, 1, 1)[:3]](*arguments, *in_order)
         return
     stream = driver.active.get_current_stream(device)

@@ -1,6 +1,6 @@
 """Laminar sets of candidates for scores on a GPU: the compiled sweep on the host, and back.
 
-After a filter the candidates are few, and which they are is data that the host waits for in any case. A kernel of its
+After a filter the candidates are few, and which they are is data that the host needs in any case. A kernel of its
 own would go through the starts of a sentence one by one and have little to do at each: the host is done before it.
 """
 
@@ -20,7 +20,7 @@ def nested_sums(
     with_marginals: bool,
     required: RequiredDepths | None = None,
 ) -> Sums:
-    """log Z, and the marginals (N,) and the expected pairs of container and content (B, Y, Y)."""
+    """Inside-outside: log Z, the marginals (N,) and the expected pairs of container and content (B, Y, Y)."""
     arrays = _on_host(candidates, scores, transition)
     sums = cpu.nested_sums(*arrays, with_marginals, torch.get_num_threads(), required)
     return Sums(*(None if x is None else torch.from_numpy(x).to(scores.device) for x in sums))
@@ -36,7 +36,7 @@ def nested_best(
 
 
 def _on_host(candidates: Candidates, scores: Tensor, transition: Tensor):
-    """Two transfers: one of the integers, one of the scores."""
+    """Transfer to the host in two copies: one of the integers, one of the scores."""
     c = candidates
     integers = (c.offsets, c.start, c.end, c.label, c.lengths)
     parts = torch.cat(integers).cpu().split([len(x) for x in integers])

@@ -1,4 +1,4 @@
-"""The Triton kernels: one program per sentence and direction, one launch per sweep.
+"""The Triton kernels for forward-backward and Viterbi: one program per sentence and direction, one launch per sweep.
 
 Axes: B sentences, L tokens, K widths, Y labels. `scores[b, i, w, y]` is the segment that starts at i, has width w + 1
 and label y. ⊕ is log Σ exp, or for the semi-Markov model max, under one flag. A sweep goes over end positions
@@ -16,7 +16,7 @@ Filtered, O(K·Y + Y²) per position, by the window theorem, with M(e) the lates
     entering[e, y] = ⊕_y' window[e, y'] + transition[y', y], and 0 where nothing has ended; 0 ⊕ that with skipping
 
 Read from the right, a sentence with its transitions transposed obeys the same recursions, so the backward sweep is the
-forward one in direction 1, with position p read as length - p. Neither waits for the other: one launch runs both, and
+forward one in direction 1, with position p read as length - p. Neither needs the other: one launch runs both, and
 everything else is parallel over positions. With `entering` and `arriving` of both directions (0 and 1):
     marginal(i, w, y)    = exp(entering0[i, y] + scores[i, w, y] + entering1[i+w+1, y] - log Z)
     transition count     = Σ_i exp(window0[i, y'] + transition[y', y] + arriving1[i, y] - log Z)
@@ -69,7 +69,7 @@ def _start_of_row(end, row, K: tl.constexpr):
 
 @triton.jit
 def _ending_at(end, length, direction, row, label, K: tl.constexpr, Y: tl.constexpr):
-    """Where the scores of the segments that end at `end` lie, a row for each start, and which of them exist."""
+    """The addresses of the scores of the segments that end at `end`, a row for each start, and which of them exist."""
     start = _start_of_row(end, row, K)
     first = tl.where(direction == 0, start, length - end)
     offset = (first * K + (end - start - 1))[:, None] * Y + label[None, :]
@@ -88,7 +88,7 @@ def _load_transition(transition, direction, label, Y: tl.constexpr):
 
 @triton.jit
 def _store_at(position, tensor, values, sentence, direction, length, label, L, Y: tl.constexpr):
-    """Stores (Y,) values in a tensor (2, B, L + 1, Y), where the caller wants one, at a position of the sweep."""
+    """Store (Y,) values in a tensor (2, B, L + 1, Y), where there is one, at a position of the sweep."""
     if tensor is not None:
         place = tl.where(direction == 0, position, length - position)
         batch = direction * tl.num_programs(0) + sentence
@@ -116,7 +116,7 @@ def semi_markov_sweep(
     offset, exists = _ending_at(1, length, direction, row, label, K, Y)
     ending = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)  # (K, Y)
     for end in range(1, length + 1):
-        # The next scores are asked for before this position's arithmetic, which hides the wait for them.
+        # The next scores are loaded before this position's arithmetic, which hides the latency.
         offset, exists = _ending_at(end + 1, length, direction, row, label, K, Y)
         ending_next = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)
         arrive = _plus(ring + ending, PRECISION, TAKE_MAX)
@@ -194,7 +194,7 @@ def expectations(
     is_candidate, scores, transition, lengths, total, entering, arriving, marginals, counts, L,
     K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
-    """Of one sentence, either the marginals at one start or the transition counts of one label: (B, L + Y) programs."""
+    """The marginals at one start of a sentence, or the transition counts of one label: (B, L + Y) programs."""
     sentence, which = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if which < L:
         _segment_marginals(
@@ -285,9 +285,9 @@ def filter_spans(
     LABELS: tl.constexpr, K: tl.constexpr, Y: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Marks what is kept in a mask of zeros: a program for each start, and beyond them programs for the gold segments.
+    """Mark what is kept in a mask of zeros: a program for each start, and beyond them programs for the gold segments.
 
-    All write ones, so that it does not matter who is first. Of a span, the best LABELS that stand above null are kept.
+    All write ones, so that their order does not matter. Of a span, the best LABELS that stand above null are kept.
     """
     sentence, start = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if start >= L:
