@@ -21,7 +21,7 @@ def compare(
     a: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
     b: Annotated[Path, typer.Argument(help="another's", show_default=False)],
     data: Annotated[Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)],
-    format: Annotated[str | None, typer.Option(help="the format of the data, where it cannot be told")] = None,
+    format: Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")] = None,
     show: Annotated[int, typer.Option(help="how many of the sentences where they differ to list")] = 20,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="where to write all of it")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def evaluate(
     model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
     data: Annotated[Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)],
-    format: Annotated[str | None, typer.Option(help="the format of the data, where it cannot be told")] = None,
+    format: Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="where to write the figures")] = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="PNG", help="where to draw how far the probabilities can be trusted")
     ] = None,
     precision: Annotated[
-        float | None, typer.Option(help="a precision that you need, such as 0.95: tells from which probability on")
+        float | None, typer.Option(help="a precision that you need, such as 0.95: shows from which probability on")
     ] = None,
     probability: Probability = Kind.given_candidates,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",

@@ -30,7 +30,7 @@ def example() -> None:
         table.add_row(f"{node.start}-{node.end}", name(node), *numbers)
     console.print(table)
 
-    console.print("\n[bold]The graph[/bold]: who may follow whom")
+    console.print("\n[bold]The graph[/bold]: which candidate may follow which")
     for previous, following in shown.edges:
         console.print(f"  {name(previous, 'start')} → {name(following, 'end')}")
 

@@ -61,7 +61,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}"
     if token is None and not _is_local(host):
-        console.print(f"[yellow]whoever reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
+        console.print(f"[yellow]anyone who reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
 
     def on_ready() -> None:
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")

@@ -21,7 +21,7 @@ def train(
     dev: Annotated[Path, typer.Argument(help="development data: the best model on it is kept")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; the model will be in its model/")],
     test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
-    format: Annotated[str | None, typer.Option(help="the format of the data, where it cannot be told")] = None,
+    format: Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")] = None,
     config: Annotated[Path | None, typer.Option(help=r"a TOML file with \[model] and \[training]")] = None,
     preset_name: Annotated[
         str | None,

@@ -29,7 +29,7 @@ from spansieve.serving.static import add_page
 DESCRIPTION = """Finds the entities of texts.
 
 Positions are characters (Unicode code points) of the text that was sent: `text[start:end]` is the entity's text.
-Probabilities are exact marginals of the model. Whatever is refused is told as JSON with a `code` and a `reason`."""
+Probabilities are exact marginals of the model. An error is JSON with a `code` and a `reason`."""
 
 REASONS = {
     400: "The body is no JSON that can be read.",
