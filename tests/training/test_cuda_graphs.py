@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from spansieve.config import ConfigError
+from spansieve.nn.encoder import build_encoder
 from spansieve.training.run import train
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
@@ -23,6 +24,14 @@ def test_it_needs_one_batch_a_step():
 def test_it_needs_a_gpu(tmp_path):
     with pytest.raises(ValueError, match="needs one process on a GPU, got 1 on cpu"):
         runs.run(tmp_path / "run", training__cuda_graphs=True)
+
+
+def test_an_encoder_that_cannot_be_replayed_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="needs a pretrained encoder, got the built-in one"):
+        build_encoder(runs.config().model).replay_in_training()
+    frozen = runs.config(model__encoder__name=str(tiny_encoder(tmp_path / "encoder")), model__encoder__frozen=True)
+    with pytest.raises(ValueError, match="needs an encoder that learns"):
+        build_encoder(frozen.model).replay_in_training()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -25,7 +25,8 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     def replay_in_training(self) -> None:
-        """Run by CUDA graphs in training, where the encoder can: see `GraphReplay` for what training must then do."""
+        """Read by CUDA graphs in training; `GraphReplay` says what that asks of training. Refused otherwise."""
+        raise ValueError("training.cuda_graphs needs a pretrained encoder, got the built-in one")
 
     def save(self, folder: Path) -> None:
         """Write what is needed beside the weights to build the same encoder again, into a folder of its own."""

@@ -74,11 +74,13 @@ class PretrainedEncoder(Encoder):
         self._replay: GraphReplay | None = None
 
     def replay_in_training(self) -> None:
-        if not (self.config.frozen or self.config.gradient_checkpointing):
-            from spansieve.nn.cuda.graph_replay import GraphReplay
+        """Read by CUDA graphs in training: see `GraphReplay`."""
+        if self.config.frozen or self.config.gradient_checkpointing:
+            raise ValueError("training.cuda_graphs needs an encoder that learns, without gradient_checkpointing")
+        from spansieve.nn.cuda.graph_replay import GraphReplay
 
-            special = len(self.layout.before) + len(self.layout.after)
-            self._replay = GraphReplay(_Reading(self), self.layout.room + special)
+        special = len(self.layout.before) + len(self.layout.after)
+        self._replay = GraphReplay(_Reading(self), self.layout.room + special)
 
     def _layout(self) -> SubwordLayout:
         before, after = _special_tokens(self.tokenizer)
