@@ -12,9 +12,9 @@ from spansieve.config import Config
 from spansieve.data.example import Example
 from spansieve.data.sample import Splits as Splits
 from spansieve.evaluation.scores import Scores, evaluate
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 from spansieve.training.run import TrainingResult, train
 
 

@@ -13,8 +13,8 @@ from spansieve.data.example import Example
 from spansieve.data.flattening import flat_examples
 from spansieve.evaluation.nested_scores import LEVELS, evaluate_levels
 from spansieve.evaluation.scores import Scores
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
+from spansieve.models.torch_backend import predict_segments
 from spansieve.training.run import train
 
 HEADS: dict[Head, str] = {

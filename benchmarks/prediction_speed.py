@@ -17,13 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
+from spansieve.models.sizing import sizes_of
 
 from spansieve.config import EncoderConfig, ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length
 from spansieve.data.example import Example
-from spansieve.models.found import MOST_SENTENCES, MOST_TOKENS, Found
-from spansieve.models.sizing import sizes_of
+from spansieve.decoding.prediction import MOST_SENTENCES, MOST_TOKENS, Found
 from spansieve.models.storage import CONFIG, load_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.prediction.predictor import Predictor

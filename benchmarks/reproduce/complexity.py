@@ -20,8 +20,8 @@ from benchmarks.reproduce.pages import COLOURS, OURS_COLOUR, QUIET_COLOUR, Row, 
 from benchmarks.reproduce.plan import NAMES, Plan
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.data.example import Example
-from spansieve.models.predicting import predict_segments
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 
 HEADS = ("crf", "semicrf", "fsemicrf")
 LENGTHS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000)

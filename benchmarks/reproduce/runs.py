@@ -31,13 +31,13 @@ from benchmarks.reproduce.plan import Plan
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example
 from spansieve.data.formats.jsonl import read_jsonl, write_jsonl
+from spansieve.decoding.prediction import Found
 from spansieve.evaluation.scores import Scores, evaluate
-from spansieve.models.found import Found
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
+from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
-from spansieve.prediction.cores import usable_cores
 from spansieve.prediction.error_analysis import Fates, predict_with_fates
+from spansieve.prediction.onnx.session import usable_cores
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train
 from spansieve.training.run_folder import CHECKPOINTS, MODEL, RESULTS, about_run

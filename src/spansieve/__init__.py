@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from spansieve.segments import Entity, Segment
 
 if TYPE_CHECKING:
+    from spansieve.decoding.constraints import Constraints as Constraints
     from spansieve.integrations.hub import load as load
     from spansieve.integrations.hub import push_to_hub as push_to_hub
-    from spansieve.models.constraints import Constraints as Constraints
 
 __version__ = "0.1.0"
 __all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_hub"]
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(hub, name)
     if name == "Constraints":
-        from spansieve.models.constraints import Constraints
+        from spansieve.decoding.constraints import Constraints
 
         return Constraints
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

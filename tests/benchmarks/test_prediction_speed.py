@@ -19,9 +19,9 @@ from benchmarks.prediction_speed import (
     run_prediction_speed,
 )
 from spansieve.data.formats import write_examples
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 

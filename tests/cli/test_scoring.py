@@ -65,7 +65,7 @@ def test_where_gold_is_lost(terminal, model, other_model, corpus):
     write_examples([wide, absent], corpus / "lost.conll")
     answer = terminal("evaluate", model, corpus / "lost.conll", "--json", corpus / "scores.json")
     assert answer.code == 0, answer.err
-    told = json.loads((corpus / "scores.json").read_text())["fates"]
+    told = json.loads((corpus / "scores.json").read_text())["gold_outcomes"]
     assert told == {"gold": 4, "unknown": 1, "width": 1, "filter": 1, "path": 0, "found": 1}
     assert (
         "of 4 gold entities 1 are found; lost are 1 to its labels (25.00 %), 1 to max_width (25.00 %), "
@@ -73,7 +73,7 @@ def test_where_gold_is_lost(terminal, model, other_model, corpus):
     )
     answer = terminal("evaluate", other_model, corpus / "lost.conll", "--json", corpus / "scores.json")
     assert "gold entities" not in answer.out  # a chain has no filter
-    assert json.loads((corpus / "scores.json").read_text())["fates"] is None
+    assert json.loads((corpus / "scores.json").read_text())["gold_outcomes"] is None
 
 
 def test_levels_where_something_is_nested(terminal, model, corpus):

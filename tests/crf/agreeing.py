@@ -22,8 +22,8 @@ from spansieve.crf import (
     TagConstraints,
     given,
 )
+from spansieve.decoding.tag_codec import TagCodec
 from spansieve.labels import LabelSet
-from spansieve.models.segment_tags import SegmentTags
 from tests import oracle
 from tests.instances import Instance, gold_for
 from tests.oracle import Listed, Oracle
@@ -90,7 +90,7 @@ def pair(
 
 def _chain(model, drawn, known, kernel, requires_grad, banned):
     num_labels = drawn.scores.shape[3] - 1
-    tags = SegmentTags(LabelSet([f"L{y}" for y in range(num_labels)]), model)
+    tags = TagCodec(LabelSet([f"L{y}" for y in range(num_labels)]), model)
     # Every tag needs scores of its own: those of other widths are as random as any.
     scores = np.resize(drawn.scores, (*drawn.scores.shape[:2], len(tags)))
     transition = np.resize(drawn.transition, (len(tags), len(tags)))

@@ -25,8 +25,8 @@ from spansieve.crf import (
 )
 from spansieve.crf.kernels import reference
 from spansieve.crf.kernels.cpu import torch_api
+from spansieve.decoding.tag_codec import TagCodec
 from spansieve.labels import LabelSet
-from spansieve.models.segment_tags import SegmentTags
 from tests import oracle
 from tests.contract import check, check_samples, check_top_k, close, rounding
 from tests.crf.agreeing import CHAINS, MODELS, known_of, pair
@@ -104,8 +104,8 @@ def test_nothing_known_changes_nothing(model):
     assert before.mode == after.mode
 
 
-def _tags(model: str) -> SegmentTags | None:
-    return SegmentTags(LabelSet(["A", "B"]), model) if model in CHAINS else None
+def _tags(model: str) -> TagCodec | None:
+    return TagCodec(LabelSet(["A", "B"]), model) if model in CHAINS else None
 
 
 @pytest.mark.parametrize("model", ["BIO", "semi_markov", "filtered", "filtered_skip", "nested"])
@@ -245,11 +245,11 @@ def test_labels_that_are_none():
     with raises("tags must say how segments are written, for a linear chain, got None"):
         given(chain, [Known()])
     with raises("a banned pair must be of labels from 1 to 2, got 3"):
-        given(chain, [Known()], banned=[(1, 3)], tags=SegmentTags(LabelSet(["A", "B"]), "BIO"))
+        given(chain, [Known()], banned=[(1, 3)], tags=TagCodec(LabelSet(["A", "B"]), "BIO"))
 
 
 def test_structures_that_disagree_have_no_probability():
-    tags = SegmentTags(LabelSet(["A"]), "BIO")
+    tags = TagCodec(LabelSet(["A"]), "BIO")
     chain = LinearChain(torch.zeros(1, 3, 3), torch.zeros(3, 3), [3], TagConstraints.from_tags(tags.names))
     left = given(chain, [Known(forbidden=[(0, 2, 1)])], tags=tags)
     assert left.log_prob([[1, 2, 2]]).item() == left.log_prob(Gold.from_tags([[1, 2, 2]], (1, 3, 3))).item()

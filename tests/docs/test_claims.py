@@ -8,7 +8,7 @@ import pytest
 
 from spansieve.config import preset, to_dict
 from spansieve.data.formats import FORMATS
-from spansieve.models.tagger import HEADS
+from spansieve.models.heads import HEADS
 from spansieve.serving.limits import Limits
 from spansieve.training.run_folder import flat
 from tests.docs.pages import DOCS, PAGES, ROOT

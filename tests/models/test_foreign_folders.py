@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import ModelError, load_model, save_model
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import checksums, sealed
 from tests.training import runs
 from tests.training.encoders import tiny_encoder

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from spansieve import Segment
+from spansieve.crf.flat_segments import flat_segments
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
-from spansieve.models.tagger import HEADS
+from spansieve.models.heads import HEADS, head_class
 from tests.batches import random_gold
 from tests.nn.heads import (
     are_level,
@@ -112,8 +113,8 @@ def test_the_best_structure_is_the_best(name, settings, seed):
 @every_case
 @every_seed
 def test_probabilities_are_those_of_the_enumeration(name, settings, seed):
-    head, vectors, lengths, _ = drawn(name, settings, seed)
-    distribution, listed = head.distribution(vectors, lengths), oracle_of(head, vectors, LENGTHS)
+    head, vectors, _, _ = drawn(name, settings, seed)
+    listed = oracle_of(head, vectors, LENGTHS)
     # Not of the best ones only: of every segment that some structure has.
     entities = [
         sorted({s for _, one in listed.possible(b) for s in entities_by_definition(head, one.structure)})
@@ -121,12 +122,12 @@ def test_probabilities_are_those_of_the_enumeration(name, settings, seed):
     ]
     assert any(entities)
     with torch.inference_mode():
-        found = head.probabilities(distribution, entities)
-    for b, segments in enumerate(entities):
-        expected = [probability_of(listed, head, b, segment) for segment in segments]
-        np.testing.assert_allclose(found[b], expected, rtol=1e-3, atol=1e-5)
-        assert all(0 <= p <= 1 for p in found[b])
-    assert head.probabilities(distribution, [[]] * len(LENGTHS)) == [[]] * len(LENGTHS)
+        scores = [np.ascontiguousarray(part.numpy()) for part in head.scores(vectors)]
+    batch = head.decoder().batch(scores, np.array(LENGTHS))
+    flat = flat_segments(entities)
+    expected = [probability_of(listed, head, b, s) for b, segments in enumerate(entities) for s in segments]
+    np.testing.assert_allclose(batch.probabilities(flat), expected, rtol=1e-3, atol=1e-5)
+    assert len(batch.probabilities(flat_segments([[]] * len(LENGTHS)))) == 0
 
 
 @every_case
@@ -197,7 +198,7 @@ def _score_with_null(head, scores: torch.Tensor, length: int, path) -> torch.Ten
 
 # ---- The filter ------------------------------------------------------------------------------------------------------
 
-FILTERED = [name for name in HEADS if issubclass(HEADS[name], FilteredHead)]
+FILTERED = [name for name in HEADS if issubclass(head_class(name), FilteredHead)]
 
 
 @pytest.mark.parametrize("name", FILTERED)
@@ -249,7 +250,8 @@ def test_graph_counts(name):
     kept = kept_by_filter(local, LENGTHS)
     assert 4 <= sum(map(len, kept)) <= 12  # of 16 spans
     gold = [kept[0][:2], [], [Segment(0, 1, 1)], [Segment(0, 3, 1), Segment(0, 3, 2)]]
-    counts = head.graph_counts(head.distribution(vectors, lengths), gold)
+    with torch.no_grad():
+        counts = head.graph_counts(head.scores(vectors), lengths, gold)
     assert counts.sentences == 4
     assert counts.nodes == sum(map(len, kept))
     assert counts.gold == sum(map(len, gold))

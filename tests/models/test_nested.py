@@ -14,9 +14,9 @@ from spansieve.data.example import Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.reader_warnings import Notes
 from spansieve.evaluation.scores import evaluate
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.pipeline import Pipeline
 from spansieve.segments import NamedSegment
@@ -113,11 +113,11 @@ def test_probabilities_are_those_of_the_distribution(folder):
     with torch.no_grad():  # the k best come by gradients, which inference mode has none of
         distribution = tagger.distribution(tagger.batch([["FC", "Ulm", "won", "."]]))
         found = tagger.segments(distribution)
-        (shares,) = tagger.head.probabilities(distribution, found)
+        ((_, probabilities),) = predict_segments(tagger, [["FC", "Ulm", "won", "."]], with_probabilities=True)
         listed = [
             (one, math.exp(score - distribution.log_partition.item())) for one, score in distribution.top_k(50)[0]
         ]
-    for segment, share in zip(found[0], shares):
+    for segment, share in zip(found[0], probabilities, strict=True):
         assert math.isclose(share, sum(p for one, p in listed if segment in one), abs_tol=1e-3)
 
 

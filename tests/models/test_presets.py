@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import pytest
 import torch
 
-from spansieve.config import BUILTIN, Head, ModelConfig, preset, presets, with_settings
+from spansieve.config import BUILTIN, ModelConfig, preset, presets, with_settings
 from spansieve.data.example import Example
 from spansieve.data.sample import sample_corpus
-from spansieve.models.predicting import predict_segments
+from spansieve.models.heads import HEADS
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 
 SMALL = {
     "model.encoder.name": BUILTIN,
@@ -38,7 +39,7 @@ class Score(NamedTuple):
 
 
 @pytest.mark.parametrize("name", presets())
-@pytest.mark.parametrize("head", get_args(Head))
+@pytest.mark.parametrize("head", sorted(HEADS))
 def test_every_head_learns_the_sample_corpus_under_every_preset(head, name):
     model = with_settings(preset(name), {**SMALL, "model.head": head}).model
     learned, new = scores_of(model)

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from spansieve.config import BUILTIN
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import ModelError, encoder_name, load_model, recover_model, save_model
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import checksums, sealed
 from tests.training import runs
 from tests.training.encoders import tiny_encoder

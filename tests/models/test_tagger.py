@@ -11,8 +11,9 @@ from spansieve.config import BuiltinConfig, EncoderConfig, ModelConfig
 from spansieve.data.example import Example
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.predicting import predict_segments
-from spansieve.models.tagger import HEADS, Tagger, width_quantile
+from spansieve.models.heads import HEADS
+from spansieve.models.tagger import Tagger, width_quantile
+from spansieve.models.torch_backend import predict_segments
 from tests.nn.tiny import bert_folder
 
 SMALL = ModelConfig(hidden_size=16, dropout=0.0, builtin=BuiltinConfig(rows=100, feature_size=8, size=16, dropout=0.0))
@@ -127,20 +128,19 @@ def test_a_batch_without_gold_has_no_loss():
         tagger.losses(tagger.batch([["a"]]))
 
 
-def test_predictions_come_in_the_order_of_the_sentences_whatever_the_batches(monkeypatch):
+def test_predictions_come_in_the_order_of_the_sentences_whatever_the_batches():
     tagger = tagger_for()
     sentences = [example.tokens for example in EXAMPLES] * 3
     expected = [predict_segments(tagger, [sentence])[0] for sentence in sentences]
     assert predict_segments(tagger, sentences) == expected
-    monkeypatch.setattr("spansieve.models.predicting.MOST_TOKENS", 8)
-    assert predict_segments(tagger, sentences) == expected
+    assert predict_segments(tagger, sentences, batch_tokens=8) == expected
     assert predict_segments(tagger, []) == []
 
 
-def test_what_looks_on_sees_each_sentence_once():
+def test_every_sentence_with_tokens_is_in_one_batch():
     tagger, seen = tagger_for(), []
-    predict_segments(tagger, [e.tokens for e in EXAMPLES], look=lambda indices, distribution: seen.extend(indices))
-    assert sorted(seen) == list(range(len(EXAMPLES)))
+    predict_segments(tagger, [e.tokens for e in EXAMPLES], on_batch=lambda indices, scored: seen.extend(indices))
+    assert sorted(seen) == [i for i, example in enumerate(EXAMPLES) if len(example)]
 
 
 def test_an_error_leaves_the_model_in_training():

@@ -15,8 +15,8 @@ from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.global_selection import GlobalSelection
 from spansieve.models.head import Head
+from spansieve.models.heads import head_class
 from spansieve.models.semi_crf import SemiCRF
-from spansieve.models.tagger import HEADS
 from tests import oracle
 
 SIZE = 5
@@ -27,7 +27,7 @@ def head_of(name: str, num_names: int = 2, max_width: int = 3, seed: int = 0, **
     torch.manual_seed(seed)
     config = ModelConfig(head=name, hidden_size=6, dropout=0.0, **settings)
     labels = LabelSet([f"L{i}" for i in range(num_names)])
-    head = HEADS[name](config, labels, SIZE, max_width).eval()
+    head = head_class(name)(config, labels, SIZE, max_width).eval()
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter)
     return head
@@ -95,7 +95,7 @@ def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, 
         null, global_scores = global_scores[:, :, 0, 0], global_scores.copy()
         for start, width in itertools.product(*map(range, global_scores.shape[1:3])):
             global_scores[:, start, width] -= null[:, start : start + width + 1].sum(1, keepdims=True)
-    skip = head.takes_nested or getattr(head, "skip", False)
+    skip = head.kind == "nested" or getattr(head, "skip", False)
     local = np.concatenate((local[..., :1] - getattr(head, "margin", 0.0), local[..., 1:]), -1)
     limits = {"labels_per_span": head.limits.labels_per_span, "budget": head.limits.budget}
     if gold is None:
@@ -111,7 +111,7 @@ def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, 
         for b, nodes in enumerate(kept)
         for s in sorted(nodes, key=lambda s: (s.end, s.start, s.label))
     ]
-    if head.takes_nested:
+    if head.kind == "nested":
         return oracle.nested(kept, np.array(flat), transition if hasattr(head, "transition") else None)
     return oracle.filtered(kept, np.array(flat), transition, skip)
 

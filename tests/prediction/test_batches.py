@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from spansieve.data.batching import batches_by_length
 from spansieve.data.tokenizer import Token, tokens_of_text
-from spansieve.models.sizing import sizes_of
-from spansieve.models.tagger import HEADS
+from spansieve.models.heads import HEADS
 from spansieve.nn import subword_counts
 from spansieve.nn.subword_counts import SubwordCounts
 from spansieve.prediction.predictor import Predictor
@@ -80,7 +79,7 @@ def test_sizes_are_the_subwords_that_the_encoder_reads(pretrained):
     encoder = pretrained.tagger.encoder
     sentences = [["Paris"], ["Ada", "Paris", "Rome"], [], ["\u200b", "Ada"]]
     read = encoder.features(sentences)
-    sizes = sizes_of(encoder, sentences)
+    sizes = encoder.sizes(sentences)
     specials = 2
     assert sizes == [int(mask.sum()) - specials for mask in read["attention_mask"][:2]] + [0, 2]
     (batch,) = batches_by_length(sizes, 100, 100)
@@ -92,7 +91,7 @@ def test_what_is_remembered_has_a_limit(pretrained, monkeypatch):
     encoder = pretrained.tagger.encoder
     counts = SubwordCounts(encoder.tokenizer.backend_tokenizer)
     for sentence in (["Paris", "Ada"], ["Rome", "Ada", "Chen"], ["Paris", "in", "New", "York", "."]):
-        assert counts([sentence]) == sizes_of(encoder, [sentence])
+        assert counts([sentence]) == encoder.sizes([sentence])
         assert len(counts._known) <= 5
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 
+from spansieve.crf import Known, given
 from spansieve.crf.evidence import Span
+from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.data.tokenizer import sequences_of_text
-from spansieve.models.constraints import NO_RULES, Constraints, Rules, Support
-from spansieve.models.deciding import decide, support_of
+from spansieve.decoding.character_constraints import placed
+from spansieve.decoding.constraints import Constraints, Rules, Support
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.scoring import score
-from spansieve.models.tagger import HEADS
-from spansieve.prediction.character_constraints import placed
-from spansieve.prediction.onnx.decoding import DECODERS, Setting, decoder_of
-from spansieve.prediction.onnx.export import _decoder_arrays
-from spansieve.prediction.onnx.folder import Manifest
+from spansieve.models.heads import HEADS
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment, Segment
 from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
@@ -183,23 +181,35 @@ def _drawn(chance: random.Random, length: int, names, banned) -> Constraints:
     return Constraints(required, forbidden, [], banned, thresholds)
 
 
+def support_of(tagger) -> Support:
+    return tagger.head.decoder_settings.support(tagger.labels)
+
+
 def batch_of(tagger, seed: int = 0):
+    """Sentences with their scores, as tensors, and their lengths."""
     sentences = [tokens for tokens in drawn_sentences(seed, count=8, longest=9) if tokens]
     batch = tagger.batch([[token or "-" for token in tokens] for tokens in sentences])
     with torch.no_grad():
-        return sentences, score(tagger, range(len(sentences)), batch)
+        return sentences, tagger.head.scores(tagger.vectors(batch)), batch.lengths
+
+
+def decoded(tagger, scores, lengths, rules, with_probabilities=True, with_filter=False):
+    """The segments of each sentence, and their probabilities."""
+    arrays = [part.contiguous().numpy() for part in scores]
+    found = tagger.head.decoder(with_filter=with_filter)(arrays, lengths.numpy(), with_probabilities, rules)
+    segments, ends = segments_by_sentence(found.segments), found.segments.offsets.tolist()
+    values = None if found.probabilities is None else found.probabilities.tolist()
+    return segments, None if values is None else [values[a:z] for a, z in pairwise(ends)]
 
 
 @every_case
 @pytest.mark.parametrize("seed", range(3))
 def test_what_comes_out_agrees(name, settings, seed):
     tagger = drawn_tagger(name, seed=seed, **settings)
-    sentences, scored = batch_of(tagger, seed)
+    sentences, scores, lengths = batch_of(tagger, seed)
     rules = [one._replace(banned=frozenset()) for one in drawn_rules(support_of(tagger), sentences, seed)]
-    with torch.no_grad():
-        decided = decide(tagger, scored, rules, with_probabilities=True)
     assert any(one.thresholds for one in rules)
-    for found, shares, one in zip(decided.segments, decided.probabilities, rules):
+    for found, shares, one in zip(*decoded(tagger, scores, lengths, rules), rules):
         assert set(found) >= set(one.known.required)
         assert not set(found) & set(one.known.forbidden)
         assert not {segment[:2] for segment in found} & set(one.known.forbidden)
@@ -208,31 +218,36 @@ def test_what_comes_out_agrees(name, settings, seed):
             assert share == 1.0 if one.requires(segment) else not one.is_below(segment, share)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"), [(n, s) for n, s in CASES if n in DECODERS] + [("global-selection", {"skip": True})], ids=str
-)
-@pytest.mark.parametrize("with_filter", [False, True])
-def test_an_export_decides_alike(name, settings, with_filter):
-    kind = "with-filter" if with_filter else "given-candidates"
+@pytest.mark.parametrize(("name", "settings"), [*CASES, ("global-selection", {"skip": True})], ids=str)
+def test_decoding_is_that_of_the_distribution_given_what_is_known(name, settings):
+    """P(segment) is by definition Z with it required, of Z; for a chain there is no other way to ask."""
+    num_compared = 0
     for seed in range(4):
         tagger = drawn_tagger(name, seed=seed, **settings)
-        sentences, scored = batch_of(tagger, seed)
-        lengths = scored.lengths.numpy()
-        rules = drawn_rules(support_of(tagger), sentences, seed)
-        manifest = Manifest(tagger.config, tagger.labels, None)
-        decoder = decoder_of(Setting(manifest, _decoder_arrays(tagger.head), with_filter=with_filter))
+        head, (sentences, scores, lengths) = tagger.head, batch_of(tagger, seed)
+        rules = [one._replace(thresholds=()) for one in drawn_rules(support_of(tagger), sentences, seed)]
+        known, banned, tags = [one.known for one in rules], rules[0].banned, getattr(head, "tags", None)
         with torch.no_grad():
-            scores = [part.contiguous().numpy().copy() for part in scored.scores]
             try:
-                expected = decide(tagger, scored, rules, True, kind)
-            except ValueError as error:
-                with raises(str(error)):
-                    decoder(scores, lengths, True, rules)
+                expected = given(head.distribution_of(scores, lengths), known, banned, tags=tags)
+                modes = [head.entities(mode) for mode in expected.mode]
+            except ValueError:
+                with pytest.raises(ValueError, match=r"no segmentation agrees|banned pairs need"):
+                    decoded(tagger, scores, lengths, rules)
                 continue
-        found = decoder(scores, lengths, True, rules)
-        assert [list(one) for one in found.segments] == expected.segments
-        for one, other in zip(found.probabilities, expected.probabilities):
-            assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
+            found, shares = decoded(tagger, scores, lengths, rules)
+            assert found == modes
+            for b, (segments, own) in enumerate(zip(found, shares)):
+                for segment, share in zip(segments, own):
+                    if name == "crf":
+                        also = [one.joined(Known([segment])) if b == c else one for c, one in enumerate(known)]
+                        there = given(head.distribution_of(scores, lengths), also, banned, tags=tags)
+                        probability = (there.log_partition[b] - expected.log_partition[b]).exp().item()
+                    else:
+                        probability = expected.marginals[b, segment.start, segment.width - 1, segment.label].item()
+                    assert share == pytest.approx(probability, rel=1e-4, abs=1e-5)
+                    num_compared += 1
+    assert num_compared > 10
 
 
 @pytest.mark.parametrize(
@@ -248,21 +263,22 @@ def test_below_its_threshold_an_entity_is_not_returned_and_nothing_else_changes(
         batch = tagger.batch([["Paris", "the", "UN"], ["London", "abc"]])
         rules = [Rules(thresholds=(0.0, *chance.uniform(0.5, 1.0, 3).tolist())) for _ in range(2)]
         with torch.no_grad():
-            scored = score(tagger, range(2), batch)
-            plain = decide(tagger, scored, [NO_RULES] * 2, True)
-            found, without = (decide(tagger, scored, rules, asked) for asked in (True, False))
+            scores = tagger.head.scores(tagger.vectors(batch))
+        plain = decoded(tagger, scores, batch.lengths, None)
+        found, without = (decoded(tagger, scores, batch.lengths, rules, asked) for asked in (True, False))
         for b, one in enumerate(rules):
-            pairs = list(zip(plain.segments[b], plain.probabilities[b]))
+            pairs = list(zip(plain[0][b], plain[1][b]))
             above = [(segment, share) for segment, share in pairs if share >= one.thresholds[segment.label]]
-            assert list(zip(found.segments[b], found.probabilities[b])) == above
+            assert [segment for segment, _ in above] == list(found[0][b])
+            assert [share for _, share in above] == pytest.approx(found[1][b], abs=1e-6)
             dropped += len(pairs) - len(above)
             kept += len(above)
-        assert (without.segments, without.probabilities) == (found.segments, None)
+        assert without == (found[0], None)
     assert dropped >= 2
     assert kept >= 2
 
 
-def test_thresholds_of_a_predictor_are_told_by_its_probability():
+def test_thresholds_of_a_predictor_are_of_its_probability():
     tagger = drawn_tagger("fsemicrf")
     sentences = [tokens for tokens in drawn_sentences(1) if tokens]
     known = [Constraints(thresholds={"LOC": 0.5, "ORG": 0.5, "PER": 0.5})] * len(sentences)

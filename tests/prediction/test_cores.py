@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from spansieve.prediction.cores import usable_cores
+from spansieve.prediction.onnx.session import usable_cores
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process cannot be bound to cores here")

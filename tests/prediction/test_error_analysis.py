@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from spansieve.data.example import Example
-from spansieve.models.predicting import predict_segments
 from spansieve.models.tagger import Tagger
-from spansieve.prediction.error_analysis import predict_with_fates
+from spansieve.models.torch_backend import predict_segments
+from spansieve.prediction.error_analysis import predict_with_outcomes
 from spansieve.segments import NamedSegment
 from tests.training import runs
 
@@ -71,22 +71,22 @@ def test_every_gold_segment_has_the_fate_of_the_enumeration(head):
                 else:
                     expected["found"] += 1
             examples.append(Example(tuple(tokens), tuple(gold)))
-    found, fates = predict_with_fates(model, examples)
-    assert fates is not None
-    assert fates.to_dict() == expected
+    found, outcomes = predict_with_outcomes(model, examples)
+    assert outcomes is not None
+    assert outcomes.to_dict() == expected
     assert min(expected.values()) > 0, "each fate must occur for this to say anything"
-    assert sum(len(one.segments) for one in found) >= fates.found
+    assert sum(len(one.segments) for one in found) >= outcomes.found
 
 
-def test_a_model_without_a_filter_has_no_fates():
-    found, fates = predict_with_fates(tagger("crf"), runs.DEV)
-    assert fates is None
+def test_a_model_without_a_filter_has_no_outcomes():
+    found, outcomes = predict_with_outcomes(tagger("crf"), runs.DEV)
+    assert outcomes is None
     assert len(found) == len(runs.DEV)
 
 
 def test_what_is_predicted_is_what_is_predicted_without_looking():
     model = tagger("fsemicrf")
     options = {"with_probabilities": True, "batch_tokens": 7, "probability": "with-filter"}
-    found, _ = predict_with_fates(model, runs.DEV, **options)
+    found, _ = predict_with_outcomes(model, runs.DEV, **options)
     assert found == predict_segments(model, [example.tokens for example in runs.DEV], **options)
     assert any(0 < share < 1 for one in found for share in one.probabilities)

@@ -9,9 +9,10 @@ import torch
 
 from spansieve.config import BuiltinConfig, ModelConfig
 from spansieve.data.example import Example
-from spansieve.models.predicting import predict_segments
-from spansieve.models.tagger import HEADS, Tagger
-from spansieve.prediction.explaining import LONGEST, Graph, explain, has_graph
+from spansieve.models.heads import HEADS
+from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
+from spansieve.prediction.alternatives import Graph, Wanted, explain
 
 EXAMPLES = [Example.of("a b c d e f", [(0, 2, "X"), (3, 4, "Y")]), Example.of("b c d", [(0, 3, "Y")])]
 SENTENCES = [["a", "b", "c", "d", "e"], ["c"], [], ["b", "a", "d", "c", "f", "e", "a"]]
@@ -25,6 +26,10 @@ def random_tagger(head: str, skip: bool = False) -> Tagger:
     for parameter in tagger.head.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return tagger
+
+
+def explained_all(tagger: Tagger, wanted: Wanted, probability="given-candidates"):
+    return explain(tagger, SENTENCES, [wanted] * len(SENTENCES), probability)
 
 
 def walks(graph: Graph) -> dict[tuple[int, ...], float]:
@@ -48,7 +53,8 @@ def walks(graph: Graph) -> dict[tuple[int, ...], float]:
 
 @pytest.mark.parametrize(("head", "skip"), [("fsemicrf", False), ("fsemicrf", True), ("filter-only", False)])
 def test_the_graph_is_the_distribution(head, skip):
-    explained = explain(random_tagger(head, skip), SENTENCES, top_k=3)
+    explained = explained_all(random_tagger(head, skip), Wanted(3, graph=True))
+    explained = [one for one, sentence in zip(explained, SENTENCES) if sentence]
     assert max(len(one.graph.candidates) for one in explained) > 5
     for one in explained:
         graph, found = one.graph, walks(one.graph)
@@ -62,10 +68,10 @@ def test_the_graph_is_the_distribution(head, skip):
             assert candidate.probability == pytest.approx(share, abs=1e-5)
             assert candidate.local_score > 0  # or the filter would not have kept it
             assert 1 / 3 < candidate.local_probability <= 1  # the most likely of three labels
-        assert one.found.segments == [graph.candidates[i].segment for i in best[0]]
-        for reading, path in zip(one.readings, best):
-            assert reading.probabilities == pytest.approx([probability[path]], abs=1e-5)
-        assert len(one.readings) == min(3, len(found))
+        assert one.prediction.segments == [graph.candidates[i].segment for i in best[0]]
+        for alternative, path in zip(one.k_best, best):
+            assert alternative.probability == pytest.approx(probability[path], abs=1e-5)
+        assert len(one.k_best) == min(3, len(found))
         entropy = -sum(p * math.log(p) for p in probability.values() if p)
         assert one.entropy == pytest.approx(entropy, abs=1e-4)
         assert graph.num_edges == len(graph.edges)
@@ -75,24 +81,39 @@ def test_the_graph_is_the_distribution(head, skip):
 @pytest.mark.parametrize("head", sorted(HEADS))
 def test_what_is_found_is_what_is_predicted(head, probability):
     tagger = random_tagger(head)
-    explained = explain(tagger, SENTENCES, top_k=2, probability=probability)
+    explained = explained_all(tagger, Wanted(2, graph=True), probability)
     predicted = predict_segments(tagger, SENTENCES, with_probabilities=True, probability=probability)
-    for one, expected in zip(explained, predicted, strict=True):
-        assert one.found.segments == expected.segments
-        assert one.found.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
-        assert (one.graph is not None) == has_graph(tagger)
+    for sentence, one, expected in zip(SENTENCES, explained, predicted, strict=True):
+        assert one.prediction.segments == expected.segments
+        assert one.prediction.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+        assert (one.graph is not None) == (tagger.head.decoder_settings.filters and len(sentence) > 0)
         if one.graph is not None:
             chosen = {candidate.segment for candidate in one.graph.candidates if candidate.is_chosen}
             assert chosen == set(expected.segments)
 
 
-def test_a_sentence_that_is_too_long_is_refused():
-    with pytest.raises(ValueError, match=f"at most {LONGEST} tokens, got one of {LONGEST + 1}"):
-        explain(random_tagger("crf"), [["a"] * (LONGEST + 1)])
+@pytest.mark.parametrize("head", sorted(HEADS))
+def test_what_is_wanted_of_one_sentence_changes_no_other(head):
+    """Neither the predictions, exactly, nor what is wanted of others."""
+    tagger = random_tagger(head)
+    alone = explain(tagger, SENTENCES, [None] * len(SENTENCES))
+    everything = explained_all(tagger, Wanted(3, graph=True, filter_entropy=True))
+    mixed = explain(tagger, SENTENCES, [None, Wanted(1), Wanted(1), Wanted(2, graph=True)])
+    assert [one.prediction for one in alone] == [one.prediction for one in everything]
+    assert [one.prediction for one in alone] == [one.prediction for one in mixed]
+    assert all(one.k_best == () and one.graph is None for one in (*alone, mixed[0]))
+    assert [len(one.k_best) for one in mixed[1:3]] == [1, 1]
+    assert mixed[1].graph is None
+    assert mixed[3].entropy == pytest.approx(everything[3].entropy, abs=1e-5)
+    assert mixed[3].k_best[0].segments == everything[3].k_best[0].segments
+    assert (mixed[3].graph is None) == (not tagger.head.decoder_settings.filters)
+    if mixed[3].graph is not None:
+        chosen = [[c.is_chosen for c in one.graph.candidates] for one in (mixed[3], everything[3])]
+        assert chosen[0] == chosen[1]
 
 
 def test_many_edges_are_counted_and_not_listed(monkeypatch):
-    monkeypatch.setattr("spansieve.prediction.explaining.MOST_EDGES", 3)
-    (whole,) = explain(random_tagger("fsemicrf"), SENTENCES[:1])
+    monkeypatch.setattr("spansieve.prediction.alternatives.MAX_EDGES", 3)
+    (whole,) = explain(random_tagger("fsemicrf"), SENTENCES[:1], [Wanted(graph=True)])
     assert whole.graph.edges is None
     assert whole.graph.num_edges > 3

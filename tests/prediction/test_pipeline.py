@@ -20,13 +20,14 @@ import torch
 from spansieve.config import EncoderConfig
 from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
 from spansieve.crf.candidates import candidate_mask
+from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
-from spansieve.models.sizing import sizes_of
-from spansieve.models.tagger import HEADS
+from spansieve.models.heads import HEADS
+from spansieve.models.host_transfer import candidates_to_host, pack
+from spansieve.models.torch_backend import TorchBackend, takes_ready_masks
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import feature_workers
-from spansieve.prediction.host_transfer import Landing, pack
-from spansieve.prediction.pipeline import Pipeline, reader_of, ready_mask, takes_ready_masks
+from spansieve.prediction.pipeline import Pipeline, reader_of
 from spansieve.prediction.predictor import Predictor
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction import trained as training
@@ -52,8 +53,16 @@ def packed(monkeypatch):
     """Candidates are packed on the device: on a GPU where there is one, otherwise as if the CPU were one."""
     if not torch.cuda.is_available():
         monkeypatch.setattr(filtered_from_scores, "kernel_for", lambda scores: kernels_cuda())
-    monkeypatch.setattr(Pipeline, "_decided", None)
+        monkeypatch.setattr(TorchBackend, "__init__", as_on_device(TorchBackend.__init__))
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def as_on_device(make):
+    def init(self, *arguments, **options):
+        make(self, *arguments, **options)
+        self.depth = 3
+
+    return init
 
 
 def kernels_cuda():
@@ -85,7 +94,7 @@ def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
     check_equal([entities for _, entities in found], expected)
 
 
-@pytest.mark.parametrize("head", ["fsemicrf", "filter-only", "global-selection"])
+@pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
 def test_packed_candidates_give_the_same(head, batch_tokens, request):
     predictor = trained(head)
@@ -122,8 +131,8 @@ def test_a_text_as_one_sequence(predictor):
 
 def test_half_precision_changes_little(predictor):
     with pipeline(predictor, precision="bf16") as made:
-        assert {p.dtype for p in made.tagger.encoder.parameters()} == {torch.bfloat16}
-        assert {p.dtype for p in made.tagger.head.parameters()} == {torch.float32}
+        assert {p.dtype for p in made.backend.tagger.encoder.parameters()} == {torch.bfloat16}
+        assert {p.dtype for p in made.backend.tagger.head.parameters()} == {torch.float32}
         found = [entities for _, entities in made.stream(TEXTS)]
     for ours, theirs in zip(found, predictor.predict_texts(TEXTS)):
         assert [entity[:4] for entity in ours] == [entity[:4] for entity in theirs]
@@ -172,41 +181,32 @@ def scores(num_sentences=7, num_tokens=9, max_width=3, num_labels=4, seed=0):
 
 @pytest.mark.parametrize("limits", [PLAIN_FILTER, FilterLimits(3), FilterLimits(2, 4)])
 @pytest.mark.parametrize("skip", [False, True])
-def test_what_lands_is_decided_as_the_distribution_has_it(skip, limits):
+def test_transferred_candidates_are_those_of_the_distribution(skip, limits):
     local_scores, global_scores, lengths = scores()
     lengths[0] = 0
     transition = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
     arguments = (local_scores, global_scores, transition, lengths)
     expected = FilteredSemiMarkov.from_scores(*arguments, skip=skip, **limits._asdict())
-    landing = Landing(candidate_mask(local_scores, lengths, None, skip, limits), global_scores)
-    decided = landing.decide(lengths.numpy(), transition.numpy(), skip, True)
-    found = [[] for _ in lengths]
-    for b, start, end, label in zip(*(column.tolist() for column in decided[:4])):
-        found[b].append((start, end, label))
-    assert [tuple(segments) for segments in found] == expected.mode
-    place = (decided.sentence, decided.start, decided.end - decided.start - 1, decided.label)
-    np.testing.assert_allclose(decided.probability, expected.marginals[place], atol=1e-6)
+    is_candidate = candidate_mask(local_scores, lengths, None, skip, limits)
+    segments, global_of_candidates = candidates_to_host(is_candidate, global_scores)()
+    assert segments_by_sentence(segments) == [tuple(nodes) for nodes in expected.candidates.segments()]
+    np.testing.assert_array_equal(global_of_candidates, expected.scores)
 
 
-def test_more_candidates_than_there_is_room_for_come_again():
+def test_more_candidates_than_there_are_slots_for_are_copied_again():
     local_scores, global_scores, lengths = scores()
     local_scores[..., 0] -= 100  # nothing is null: all spans are kept
-    transition = np.zeros((4, 4), np.float32)
     is_candidate = candidate_mask(local_scores, lengths, None, False)
-    landing = Landing(is_candidate, global_scores)
-    assert int(pack(is_candidate, global_scores, 5).number) > landing._room
-    decided = landing.decide(lengths.numpy(), transition, False, True)
-    expected = FilteredSemiMarkov.from_scores(local_scores, global_scores, torch.zeros(4, 4), lengths)
-    assert len(decided.start) == sum(map(len, expected.mode))
+    assert int(pack(is_candidate, global_scores, 5)[0]) > is_candidate.shape[0] * is_candidate.shape[1]
+    segments, _ = candidates_to_host(is_candidate, global_scores)()
+    assert len(segments.start) == int(is_candidate.sum())
 
 
-def test_scores_that_are_no_numbers_are_told():
+def test_scores_that_are_no_numbers_are_refused():
     local_scores, global_scores, lengths = scores()
     global_scores[:] = torch.nan
     with pytest.raises(ValueError, match="must be numbers, got NaN"):
-        Landing(candidate_mask(local_scores, lengths, None, False), global_scores).decide(
-            lengths.numpy(), np.zeros((4, 4), np.float32), False, True
-        )
+        candidates_to_host(candidate_mask(local_scores, lengths, None, False), global_scores)()
 
 
 # ---- What the encoder reads, without it ------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_remembered_subwords_are_those_of_the_tokenizer(folder_of, tmp_path):
         assert found.keys() == expected.keys()
         for name, array in found.items():
             np.testing.assert_array_equal(array, expected[name].numpy())
-    assert reader.sizes(ODD) == [2 + size for size in sizes_of(encoder, ODD)]  # one more at either end
+    assert reader.sizes(ODD) == [2 + size for size in encoder.sizes(ODD)]  # one more at either end
 
 
 @pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
@@ -239,7 +239,7 @@ def test_a_ready_mask_masks_the_same(folder_of, tmp_path):
     assert not takes_ready_masks(trained().tagger.encoder)
     features = encoder.features(ODD)
     with torch.inference_mode():
-        ready = encoder(features | {"attention_mask": ready_mask(features["attention_mask"])})
+        ready = encoder(features | {"attention_mask": features["attention_mask"].bool()[:, None, None, :]})
         torch.testing.assert_close(ready, encoder(features))
 
 
@@ -253,7 +253,7 @@ import time
 from spansieve.data.tokenizer import tokens_of_text
 from spansieve.nn.word_features import WordFeatures
 from spansieve.prediction.feature_workers import Preparer, PreparedAhead
-from spansieve.prediction.readers import WordReader
+from spansieve.prediction.feature_workers import WordReader
 
 if __name__ == "__main__":
     ahead = PreparedAhead(Preparer(WordReader(WordFeatures(64)), tokens_of_text, True, 100, 10), 1)

@@ -11,7 +11,7 @@ import pytest
 from spansieve.data.formats import read_examples
 from spansieve.data.formats.detect import format_of
 from spansieve.data.reader_warnings import Notes
-from spansieve.models.naming import version_of
+from spansieve.models.storage import version_of
 from spansieve.prediction.preannotation import FORMS, suggest
 from tests.prediction.trained import trained
 
@@ -92,8 +92,8 @@ def test_tasks_that_nobody_looked_at_are_no_annotations(tmp_path, suggestions):
 
 def test_the_score_is_the_probability_that_all_of_it_is_right(predictor, suggestions):
     for text, one in zip(TEXTS, suggestions):
-        readings = [sentence.readings[0].probability for sentence in predictor.analyse(text)]
-        assert math.isclose(one.score, math.prod(readings), rel_tol=1e-4)
+        best = [sentence.alternatives[0].probability for sentence in predictor.analyse(text)]
+        assert math.isclose(one.score, math.prod(best), rel_tol=1e-4)
         # What is sure as a whole is at least as sure in each of its parts.
         assert all(one.score <= entity.probability + 1e-6 for entity in one.entities)
     assert suggestions[2].score == 1.0

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spansieve.data.example import Example
+from spansieve.models.heads import HEADS
 from spansieve.models.storage import save_model
-from spansieve.models.tagger import HEADS
 from spansieve.prediction import text_predictor as texts_module
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.predictor import Predictor, load
@@ -164,7 +164,7 @@ def test_assessing(predictor):
     found = assess(predictor, examples)
     assert found.unknown_labels == ("GPE",)
     assert found.scores.micro.recall == pytest.approx(6 / 7)
-    known = {"scores", "intervals", "calibration", "threshold", "unknown_labels", "fates", "levels"}
+    known = {"scores", "intervals", "calibration", "threshold", "unknown_labels", "gold_outcomes", "levels"}
     assert set(found.to_dict()) == known
     assert found.threshold is None
     threshold = assess(predictor, examples, precision=0.9).threshold

@@ -1,4 +1,4 @@
-"""Which texts come first: by hand, and by enumeration of the readings of whole texts."""
+"""Which texts come first: by hand, and by enumeration of the sets of entities of whole texts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 
-from spansieve.prediction.analysing import Analysis, Reading
-from spansieve.prediction.predictor import Predictor
-from spansieve.prediction.uncertainty import MEASURES, filter_entropies, rank, uncertainty
+from spansieve.prediction.alternatives import Wanted, explain
+from spansieve.prediction.predictor import Alternative, Analysis, Predictor
+from spansieve.prediction.uncertainty import MEASURES, rank, uncertainty
 from tests.prediction.trained import trained
 
 TEXTS = ["word word", "we went to Paris yesterday", "", "Ada New القاهرة Paris. In York, Ada.", "Lovelace"]
@@ -18,12 +18,12 @@ TEXTS = ["word word", "we went to Paris yesterday", "", "Ada New القاهرة 
 
 def analysis(*shares: float, num_tokens: int = 3) -> Analysis:
     entropy = -sum(share * math.log(share) for share in shares)
-    return Analysis(0, 1, [None] * num_tokens, [], [Reading([], share) for share in shares], entropy)
+    return Analysis(0, 1, [None] * num_tokens, [], [Alternative([], share) for share in shares], entropy, 0.0)
 
 
 SENTENCES = [analysis(0.6, 0.3, 0.1), analysis(0.5, 0.45, 0.05, num_tokens=5), analysis(1.0, num_tokens=1)]
 JOINT = sorted(
-    (math.prod(shares) for shares in itertools.product(*[[r.probability for r in s.readings] for s in SENTENCES])),
+    (math.prod(shares) for shares in itertools.product(*[[r.probability for r in s.alternatives] for s in SENTENCES])),
     reverse=True,
 )
 
@@ -75,8 +75,8 @@ def test_equals_keep_their_order(predictor):
 def test_the_filters_entropy_is_that_of_every_span(predictor):
     tagger, sentences = predictor.tagger, [["Ada"], ["New", "York", "in"], []]
     for size in (1, 100):
-        found = filter_entropies(tagger, sentences, size)
-        for sentence, entropy in zip(sentences, found):
+        explained = explain(tagger, sentences, [Wanted(filter_entropy=True)] * 3, batch_tokens=size)
+        for sentence, entropy in zip(sentences, (one.filter_entropy for one in explained)):
             with torch.no_grad():
                 batch = tagger.batch([sentence])
                 local, _ = tagger.head.scores(tagger.encoder(batch.features))

@@ -46,10 +46,10 @@ def test_alternatives_are_the_best_readings(server, predictor):
     (result,) = server.results("the Bank of York", alternatives=3)
     (sentence,) = result["sentences"]
     (analysis,) = predictor.analyse("the Bank of York", top_k=3)
-    assert len(analysis.readings) > 1
+    assert len(analysis.alternatives) > 1
     assert sentence["entropy"] == pytest.approx(analysis.entropy, abs=1e-4)
     assert sentence["graph"] is sentence["note"] is None
-    for one, reading in zip(sentence["alternatives"], analysis.readings, strict=True):
+    for one, reading in zip(sentence["alternatives"], analysis.alternatives, strict=True):
         assert one["probability"] == pytest.approx(reading.probability, abs=1e-5)
         assert [(e["start"], e["end"], e["label"]) for e in one["entities"]] == [e[:3] for e in reading.entities]
 

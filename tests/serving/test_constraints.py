@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spansieve.models.constraints import Constraints
+from spansieve.decoding.constraints import Constraints
 from tests.serving.running import problem, running
 from tests.serving.tiny import trained
 

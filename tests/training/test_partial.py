@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from spansieve.data.example import Example
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model
+from spansieve.models.torch_backend import predict_segments
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.predictor import Predictor
 from spansieve.training.run import train

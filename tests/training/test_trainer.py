@@ -12,7 +12,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from spansieve.data.example import Example
-from spansieve.models.tagger import HEADS, Tagger
+from spansieve.models.heads import HEADS
+from spansieve.models.tagger import Tagger
 from spansieve.training import trainer
 from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
 from spansieve.training.dev_score import DevScore

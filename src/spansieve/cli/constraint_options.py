@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from spansieve.models.constraints import Constraints
+    from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.text_predictor import TextPredictor
 
 Fixed = Annotated[
@@ -127,7 +127,7 @@ def constraints_of(
 
 def _own(record: dict[str, Any]) -> Constraints:
     from spansieve.crf.evidence import Span
-    from spansieve.models.constraints import Constraints, forbidden
+    from spansieve.decoding.constraints import Constraints, forbidden
     from spansieve.segments import NamedSegment
 
     try:

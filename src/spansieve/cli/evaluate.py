@@ -15,7 +15,7 @@ from spansieve.cli.probability import Kind, Probability
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
-    from spansieve.prediction.error_analysis import Fates
+    from spansieve.prediction.error_analysis import GoldOutcomes
     from spansieve.prediction.model_evaluation import Assessment
 
 
@@ -78,8 +78,8 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
     if assessment.levels is not None:
         by_level = {name: level.micro for name, level in assessment.levels.items()}
         console.print(counts_table(by_level, "by level: within no other, and within another", "level"))
-    if assessment.fates is not None:
-        console.print(_lost(assessment.fates), highlight=False)
+    if assessment.gold_outcomes is not None:
+        console.print(_lost(assessment.gold_outcomes), highlight=False)
     console.print(
         f"probabilities: calibration error {percent(trust.expected_error)} %, "
         f"Brier score {trust.brier:.4f} ({trust.count:,} entities)",
@@ -87,13 +87,18 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
     )
 
 
-def _lost(fates: Fates) -> str:
+def _lost(outcomes: GoldOutcomes) -> str:
     """A line on where gold is lost, in the order in which a segment could have been."""
     from spansieve.cli.tables import percent
 
-    losers = {"its labels": fates.unknown, "max_width": fates.width, "the filter": fates.filter, "the path": fates.path}
-    shares = [f"{count:,} to {name} ({percent(count / max(1, fates.gold))} %)" for name, count in losers.items()]
-    return f"of {fates.gold:,} gold entities {fates.found:,} are found; lost are {', '.join(shares)}"
+    places = {
+        "its labels": outcomes.unknown,
+        "max_width": outcomes.width,
+        "the filter": outcomes.filter,
+        "the path": outcomes.path,
+    }
+    shares = [f"{count:,} to {name} ({percent(count / max(1, outcomes.gold))} %)" for name, count in places.items()]
+    return f"of {outcomes.gold:,} gold entities {outcomes.found:,} are found; lost are {', '.join(shares)}"
 
 
 def _told(precision: float, threshold: Threshold | None) -> str:

@@ -21,7 +21,7 @@ from spansieve.cli.probability import Kind, Probability
 from spansieve.cli.texts import json_line, json_lines, texts_of
 
 if TYPE_CHECKING:
-    from spansieve.models.constraints import Constraints
+    from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.text_predictor import TextPredictor
     from spansieve.segments import Entity
 

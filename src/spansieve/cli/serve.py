@@ -43,7 +43,7 @@ def serve(
     token = _token(token_file)
     try:
         from spansieve.integrations.hub import is_hub_name, load
-        from spansieve.models.naming import name_of
+        from spansieve.models.storage import name_of
         from spansieve.serving import server
         from spansieve.serving.limits import Limits
     except ImportError as error:

@@ -53,7 +53,7 @@ def suggest(
 
 def version(model: str, tagger: Any) -> str:
     """The model's name, and a version that changes with its weights."""
-    from spansieve.models.naming import name_of, version_of
+    from spansieve.models.storage import name_of, version_of
 
     return f"{name_of(model)}-{version_of(tagger)}"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.config import BUILTIN, Config, Head, parsed_setting, preset, presets, read_config, with_settings
+from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
+from spansieve.models.heads import HEADS
 
 if TYPE_CHECKING:
     from spansieve.training.run import TrainingResult
@@ -31,7 +32,7 @@ def train(
             "docs/reproduce.md has what in paper-… differs from the paper",
         ),
     ] = None,
-    head: Annotated[str | None, typer.Option(help=f"one of {', '.join(get_args(Head))}")] = None,
+    head: Annotated[str | None, typer.Option(help=f"one of {', '.join(HEADS)}")] = None,
     encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
     batch_size: Annotated[int | None, typer.Option(help="sentences in a batch, on each process")] = None,

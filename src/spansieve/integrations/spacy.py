@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.data.tokenizer import Token, sentence_spans
+from spansieve.decoding.prediction import Probability
 from spansieve.integrations.hub import load
 from spansieve.models.folder_validation import ModelError, check_names
-from spansieve.models.found import Probability
 from spansieve.models.storage import save_model
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment

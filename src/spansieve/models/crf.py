@@ -6,27 +6,30 @@ Axes: B sentences, L tokens, Y tags, N entities.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Distribution, Gold, LinearChain, TagConstraints, given
-from spansieve.crf.chain_given import ChainGiven
+from spansieve.crf import Gold, LinearChain, TagConstraints, given
+from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.tag_codec import TagCodec
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold
 from spansieve.models.partial_annotation import Ranges, known_of
-from spansieve.models.segment_tags import Chain, SegmentTags
 from spansieve.segments import Segment
 
 
 class CRF(Head):
-    takes_any_width = True
+    """The linear-chain CRF of Lafferty et al. (2001) over BIO or BIOES tags."""
+
+    kind = "linear-chain"
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(labels, max_width)
-        self.tags = SegmentTags(labels, config.scheme)
+        super().__init__(config, labels, size, max_width)
+        self.scheme: Literal["BIO", "BIOES"] = config.scheme
+        self.tags = TagCodec(labels, config.scheme)
         self.constraints = TagConstraints.from_tags(self.tags.names)
         hidden_size, num_tags = config.hidden_size, len(self.tags)
         self.output: nn.Module
@@ -36,6 +39,20 @@ class CRF(Head):
             layers = nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout)
             self.output = nn.Sequential(*layers, nn.Linear(hidden_size, num_tags))
         self.transition = nn.Parameter(torch.zeros(num_tags, num_tags))
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        return DecoderSettings(self.kind, self.max_width, scheme=self.scheme)
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        """The arrays that the decoder takes, with -inf for what the constraints of a chain forbid."""
+        constraints, zeros = self.constraints, self.transition.new_zeros(len(self.tags))
+        device = zeros.device
+        return {
+            "transition": self.transition.masked_fill(~constraints.is_allowed.to(device), -torch.inf),
+            "start": zeros.masked_fill(~constraints.can_start.to(device), -torch.inf),
+            "end": zeros.masked_fill(~constraints.can_end.to(device), -torch.inf),
+        }
 
     def gold(
         self,
@@ -63,13 +80,3 @@ class CRF(Head):
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return self.tags.segments(structure)
-
-    def probabilities(self, distribution: Distribution, entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
-        """P(this segment is in the output) of each entity, on the host in double precision."""
-        assert isinstance(distribution, LinearChain)
-        if not any(entities):
-            return [[] for _ in entities]
-        tensors = (distribution.scores, distribution.transition, distribution.lengths)
-        chain = Chain.of(*(x.detach().cpu().numpy() for x in tensors))
-        written = distribution.written.of_segment if isinstance(distribution, ChainGiven) else None
-        return self.tags.probabilities(chain, entities, written)

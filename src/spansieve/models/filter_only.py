@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from spansieve.config import ModelConfig
@@ -16,14 +17,19 @@ class FilterOnly(FilteredHead):
     """The filter without the global model. A candidate's score is how far its label stands above null: all that the
     classifier has learned of it."""
 
+    filter_labels = True
+
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(config, labels, max_width)
+        super().__init__(config, labels, size, max_width)
         self.scorer = span_scorer(
             config.features, size, config.hidden_size, max_width, len(labels), sets=1, dropout=config.dropout
         )
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         return {"filtering": self.filtering_loss(self.scores(vectors)[0], gold)}
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        return {"transition": torch.zeros(len(self.labels), len(self.labels))}
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
         local_scores, above_null = scores

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, Gold, NestedSegments, given
+from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments, given
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
 from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.crf.kernels import FilterLimits
+from spansieve.decoding.decoders import DecoderSettings, Kind
 from spansieve.labels import LabelSet
 from spansieve.models.head import IGNORED, Head, HeadGold, dense_shape, filtering_loss, labels_of_spans
-from spansieve.models.limits import filter_limits
 from spansieve.models.partial_annotation import Ranges, known_of, spans_touching, spans_within, unknown_tokens
 from spansieve.segments import Segment
 
@@ -34,13 +34,22 @@ class GraphCounts(NamedTuple):
 class FilteredHead(Head):
     """A head whose structures are paths through candidates, and whose filter learns from the labels of all spans."""
 
+    kind: ClassVar[Kind] = "filtered"
     skip: bool = False  # whether a path may leave candidates out
+    margin: float = 0.0  # by which the local score of null is lowered before the filter sees it
+    # Whether the filter alone decides on a span's label: a second one would never be chosen, or would tie.
+    filter_labels: ClassVar[bool] = False
 
-    def __init__(self, config: ModelConfig, labels: LabelSet, max_width: int) -> None:
-        super().__init__(labels, max_width)
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(config, labels, size, max_width)
         self.beta, self.filtering_weight = config.beta, config.filtering_weight
-        self.limits = filter_limits(config)
+        self.limits = FilterLimits(1 if self.filter_labels else config.labels_per_span, config.budget)
         self.is_loss_filtered = config.global_loss == "filtered"
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        limits = self.limits._asdict()
+        return DecoderSettings(self.kind, self.max_width, skip=self.skip, margin=self.margin, **limits)
 
     def gold(
         self,
@@ -58,7 +67,7 @@ class FilteredHead(Head):
         is_free = spans_within(unknown_tokens(unknown, shape[1]), self.max_width)
         is_touched = spans_touching(segments_known, shape[1], self.max_width)
         # The filter learns from the spans of which something is known: where one is, no other is, unless it nests.
-        is_ignored = torch.from_numpy(is_free if self.takes_nested else is_free & ~is_touched) & (labels == 0)
+        is_ignored = torch.from_numpy(is_free if self.kind == "nested" else is_free & ~is_touched) & (labels == 0)
         return HeadGold(
             structures,
             labels.masked_fill(is_ignored, IGNORED),
@@ -91,9 +100,12 @@ class FilteredHead(Head):
         null = torch.full_like(local_scores[..., :1], -torch.inf)
         return torch.cat((null, local_scores[..., 1:].detach()), -1), FilterLimits(len(self.labels))
 
-    def learned_local_scores(self, scores: tuple[Tensor, ...]) -> Tensor:
-        """Return the local scores as they were learned, (B, L, K, Y), from the head's scores."""
-        return scores[0]
+    def local_log_probabilities(self, scores: tuple[Tensor, ...]) -> Tensor:
+        """Compute log P(label of this span) by the filter alone, as it was learned, (B, L, K, Y), from the scores."""
+        local_scores = scores[0]
+        if self.margin:
+            local_scores = torch.cat((local_scores[..., :1] + self.margin, local_scores[..., 1:]), -1)
+        return local_scores.log_softmax(-1)
 
     def filtering_loss(self, local_scores: Tensor, gold: HeadGold) -> Tensor:
         return self.filtering_weight * filtering_loss(local_scores, gold.labels(), self.beta)
@@ -101,17 +113,20 @@ class FilteredHead(Head):
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return structure  # a path has no null segments
 
-    def graph_counts(self, distribution: Distribution, gold: Sequence[Sequence[Segment]]) -> GraphCounts:
-        """How large the graphs of a batch are, and how much of gold the filter left in them. Laminar sets are no paths,
-        and have no edges to count."""
+    def graph_counts(
+        self, scores: tuple[Tensor, ...], lengths: Tensor, gold: Sequence[Sequence[Segment]]
+    ) -> GraphCounts:
+        """Count how large the graphs of a batch are, and how much of gold the filter left in them. Laminar sets are no
+        paths, and have no edges to count."""
+        distribution = self.distribution_of(scores, lengths)
         assert isinstance(distribution, (FilteredSemiMarkov, NestedSegments))
         candidates = distribution.candidates
         kept = [set(segments) for segments in candidates.segments()]
-        found = sum(segment in among for among, segments in zip(kept, gold) for segment in segments)
+        gold_kept = sum(segment in among for among, segments in zip(kept, gold) for segment in segments)
         return GraphCounts(
             sentences=len(gold),
             nodes=len(candidates),
             edges=int(candidates.num_edges.sum()) if isinstance(distribution, FilteredSemiMarkov) else 0,
             gold=sum(map(len, gold)),
-            gold_kept=found,
+            gold_kept=gold_kept,
         )

@@ -25,7 +25,7 @@ class FSemiCRF(FilteredHead):
     subtract from a segment's score that of its tokens as null."""
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(config, labels, max_width)
+        super().__init__(config, labels, size, max_width)
         num_labels = len(labels)
         self.skip, self.margin, self.score_null = config.skip, config.margin, config.score_null
         self.scorer = span_scorer(
@@ -56,13 +56,6 @@ class FSemiCRF(FilteredHead):
         if not self.margin:
             return local_scores
         return torch.cat((local_scores[..., :1] - self.margin, local_scores[..., 1:]), -1)
-
-    def learned_local_scores(self, scores: tuple[Tensor, ...]) -> Tensor:
-        """Return the local scores without the margin that the filter sees."""
-        local_scores = scores[0]
-        if not self.margin:
-            return local_scores
-        return torch.cat((local_scores[..., :1] + self.margin, local_scores[..., 1:]), -1)
 
     def learned_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.scorer.dense(self.scorer(vectors)).float()  # (B, L, K, 2·Y)

@@ -22,8 +22,10 @@ class GlobalSelection(FilteredHead):
     which spans there are. A span has one label at a time, whatever `labels_per_span` is: its labels have one score, and
     the best path could not choose among them."""
 
+    filter_labels = True
+
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(config, labels, max_width)
+        super().__init__(config, labels, size, max_width)
         self.skip = config.skip
         # The local scores, and one more: of the span as such.
         self.scorer = span_scorer(
@@ -50,6 +52,9 @@ class GlobalSelection(FilteredHead):
         is_other = torch.arange(1, len(self.labels), device=label.device) != label
         as_gold = of_names.amax(-1, keepdim=True).masked_fill(is_other, -torch.inf)
         return torch.cat((local_scores[..., :1], torch.where(label > 0, as_gold, of_names)), -1)
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        return {"transition": torch.zeros(len(self.labels), len(self.labels))}
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
         local_scores, span_scores = scores

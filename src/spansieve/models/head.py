@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
 from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.kernels.dispatch import has_triton
+from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
 from spansieve.labels import LabelSet
 from spansieve.models.partial_annotation import Ranges
-from spansieve.models.under_rules import by_sentence
 from spansieve.segments import Segment
 
 IGNORED = -100  # the label of what is no span, or of which nothing is known, for the cross-entropy
@@ -48,14 +49,31 @@ class HeadGold:
 
 
 class Head(nn.Module):
-    """A model apart from its encoder: one row of the paper's table. It takes the tokens' vectors, (B, L, D)."""
+    """A model apart from its encoder: one row of the paper's table. It takes the tokens' vectors, (B, L, D).
 
-    takes_nested = False  # whether one gold segment may lie within another
-    takes_any_width = False  # whether segments may be wider than `max_width`
+    A head declares the kind of decoder that its scores are for, and with that whether its segments nest, whether it
+    filters, and whether it scores tags, of which segments of any width are made. `HEADS` lists them.
+    """
 
-    def __init__(self, labels: LabelSet, max_width: int) -> None:
+    kind: ClassVar[Kind]
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__()
         self.labels, self.max_width = labels, max_width
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        """How the scores are decoded, transition apart."""
+        return DecoderSettings(self.kind, self.max_width)
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        """The arrays that the decoder takes: the transition, and of a linear chain what may start and end it."""
+        return {"transition": cast(Tensor, self.transition)}
+
+    def decoder(self, threads: int = 1, with_filter: bool = False) -> Decoder:
+        """Make the decoder of the head's scores, with its weights as they are now."""
+        arrays = {name: x.detach().float().cpu().numpy() for name, x in self.decoder_arrays().items()}
+        return Decoder(self.decoder_settings, self.labels, arrays, threads, with_filter)
 
     def gold(
         self,
@@ -63,12 +81,12 @@ class Head(nn.Module):
         lengths: Sequence[int],
         unknown: Sequence[Ranges] | None = None,
     ) -> HeadGold:
-        """Prepare gold segments that `fits` and that do not overlap, but where the head `takes_nested`. In the
+        """Prepare gold segments that `fits` and that do not overlap, unless the head is nested. In the
         `unknown` ranges of tokens there may be others: the loss is then -log P(all that agrees with what is known)."""
         raise NotImplementedError
 
     def fits(self, segment: Segment) -> bool:
-        return self.takes_any_width or segment.width <= self.max_width
+        return self.kind == "linear-chain" or segment.width <= self.max_width
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         """The parts of the loss, each one number per sentence, (B,). Their sum is what is minimised."""
@@ -89,20 +107,6 @@ class Head(nn.Module):
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         """The entities of a structure of the distribution: its segments that are not null."""
         return tuple(segment for segment in structure if segment.label)
-
-    def probabilities(self, distribution: Distribution, entities: Sequence[Sequence[Segment]]) -> list[list[float]]:
-        """P(this segment is in the output) of each entity."""
-        if not any(entities):
-            return [[] for _ in entities]
-        marginals = distribution.marginals  # (B, L, K, Y)
-        values = marginals[places_of(entities, marginals.device)]
-        return by_sentence(values.clamp(0.0, 1.0).tolist(), entities)
-
-
-def places_of(entities: Sequence[Sequence[Segment]], device: torch.device) -> tuple[Tensor, ...]:
-    """The indices of the entities, of which there is at least one, in (B, L, K, Y): four, (N,) each."""
-    places = [(b, s.start, s.width - 1, s.label) for b, found in enumerate(entities) for s in found]
-    return torch.tensor(places, device=device).unbind(1)
 
 
 def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:

@@ -23,7 +23,7 @@ class Nested(FSemiCRF):
     there is no score of tokens as null.
     """
 
-    takes_nested = True
+    kind = "nested"
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)
@@ -47,7 +47,10 @@ class Nested(FSemiCRF):
 class NestedFilterOnly(FilterOnly):
     """The local classifier alone on nested gold: all that it keeps, less what crosses something better."""
 
-    takes_nested = True
+    kind = "nested"
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        return {}  # there is no score of what lies within what
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
         local_scores, above_null = scores

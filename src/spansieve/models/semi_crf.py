@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Gold, SemiMarkov, given
+from spansieve.decoding.decoders import DecoderSettings
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, dense_shape
 from spansieve.models.partial_annotation import Ranges, known_of
@@ -17,15 +18,22 @@ from spansieve.segments import Segment
 
 
 class SemiCRF(Head):
+    """The semi-Markov CRF of Sarawagi and Cohen (2004): segments cover the sentence, null ones included."""
+
+    kind = "semi-markov"
     unit_null = False
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
-        super().__init__(labels, max_width)
+        super().__init__(config, labels, size, max_width)
         num_labels = len(labels)
         self.scorer = span_scorer(
             config.features, size, config.hidden_size, max_width, num_labels, sets=1, dropout=config.dropout
         )
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        return DecoderSettings(self.kind, self.max_width, unit_null=self.unit_null)
 
     def gold(
         self,
@@ -53,6 +61,12 @@ class SemiCRF(Head):
     def scores(self, vectors: Tensor) -> tuple[Tensor]:
         """The scores of the segments, (B, L, K, Y)."""
         return (self.scorer.dense(self.scorer(vectors)).float(),)
+
+
+class SemiCRFUnitNull(SemiCRF):
+    """A Semi-CRF whose null segments have width 1: one segmentation for each set of entities."""
+
+    unit_null = True
 
 
 def covering(segments: Sequence[Segment], length: int) -> list[Segment]:

@@ -8,6 +8,7 @@ README.md           the model card, with scores
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -206,3 +207,25 @@ def _usable(device: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device must be cpu or one that can be used here, got {str(device)!r}: {reason}") from error
+
+
+# ---- Names -----------------------------------------------------------------------------------------------------------
+
+
+def name_of(model: str | Path) -> str:
+    """The name of a model: `runs/demo/model` is the model of the run `demo`.
+
+    >>> name_of("runs/demo/model"), name_of("models/people")
+    ('demo', 'people')
+    """
+    place = Path(model).resolve()
+    return place.parent.name if place.name == "model" and place.parent.name else place.name
+
+
+def version_of(model: torch.nn.Module) -> str:
+    """Eight digits that change with any weight, and are the same wherever the model lies."""
+    digest = hashlib.sha256()
+    for name, weight in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(weight.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()[:8]

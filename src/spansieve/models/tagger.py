@@ -20,28 +20,11 @@ from spansieve.data.example import Example
 from spansieve.data.flattening import flat
 from spansieve.data.nesting import laminar
 from spansieve.labels import LabelSet
-from spansieve.models.crf import CRF
-from spansieve.models.filter_only import FilterOnly
-from spansieve.models.fsemicrf import FSemiCRF
-from spansieve.models.global_selection import GlobalSelection
 from spansieve.models.head import Head, HeadGold
-from spansieve.models.nested import Nested, NestedFilterOnly
+from spansieve.models.heads import head_class
 from spansieve.models.partial_annotation import Ranges
-from spansieve.models.semi_crf import SemiCRF
-from spansieve.models.semi_crf_unit_null import SemiCRFUnitNull
 from spansieve.nn.encoder import build_encoder
 from spansieve.segments import NamedSegment, Segment
-
-HEADS = {
-    "fsemicrf": FSemiCRF,
-    "crf": CRF,
-    "semicrf": SemiCRF,
-    "semicrf-unit-null": SemiCRFUnitNull,
-    "filter-only": FilterOnly,
-    "global-selection": GlobalSelection,
-    "nested": Nested,
-    "nested-filter-only": NestedFilterOnly,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +58,7 @@ class Tagger(nn.Module):
         self.config, self.labels = config, labels
         self.encoder = build_encoder(config, folder)
         self.dropout = nn.Dropout(config.dropout)
-        self.head = HEADS[config.head](config, labels, self.encoder.size, config.max_width)
+        self.head = head_class(config.head)(config, labels, self.encoder.size, config.max_width)
 
     @classmethod
     def for_data(cls, config: ModelConfig, examples: Sequence[Example]) -> Tagger:
@@ -84,8 +67,8 @@ class Tagger(nn.Module):
         names = {segment.label for example in examples for segment in example.segments}
         if not names:
             raise ValueError(f"training data must have at least one entity, got {len(examples)} sentences with none")
-        labels, head = LabelSet(sorted(names)), HEADS[config.head]
-        quantile = 1.0 if head.takes_any_width else config.width_quantile
+        labels, head = LabelSet(sorted(names)), head_class(config.head)
+        quantile = 1.0 if head.kind == "linear-chain" else config.width_quantile
         widths = [s.width for example in examples for s in _structured(head, example)[0].segments]
         max_width = config.max_width or width_quantile(widths, quantile)
         return cls(replace(config, max_width=max_width), labels)
@@ -158,4 +141,4 @@ def width_quantile(widths: Sequence[int], quantile: float) -> int:
 
 def _structured(head: type[Head], example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
     """Return the example with the segments that one structure of the head can have together, and the others."""
-    return laminar(example) if head.takes_nested else flat(example)
+    return laminar(example) if head.kind == "nested" else flat(example)

@@ -22,6 +22,7 @@ from transformers.utils import logging
 from spansieve.config import EncoderConfig
 from spansieve.nn.casing import NUM_CASINGS
 from spansieve.nn.encoder import Encoder
+from spansieve.nn.subword_counts import SubwordCounts
 from spansieve.nn.subwords import SubwordLayout
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class PretrainedEncoder(Encoder):
         if self.casing is not None:
             nn.init.zeros_(self.casing.weight)  # the encoder starts as it was pretrained
         self.layout = self._layout()
+        self._counts = SubwordCounts(self.tokenizer.backend_tokenizer)
         self._replay: GraphReplay | None = None
 
     def replay_in_training(self) -> None:
@@ -117,6 +119,9 @@ class PretrainedEncoder(Encoder):
         return self
 
     # ---- On the host -------------------------------------------------------------------------------------------------
+
+    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        return self._counts(sentences)
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         arrays = self.layout.features(sentences, self._encodings)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from spansieve.crf import Distribution
 from spansieve.data.example import Example
-from spansieve.models.filtered import FilteredHead, GraphCounts
-from spansieve.models.found import Found, Probability
-from spansieve.models.predicting import predict_segments
+from spansieve.decoding.prediction import Prediction, Probability
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.segments import NamedSegment
 
 
 @dataclass(frozen=True)
-class Fates:
+class GoldOutcomes:
     """The error analysis of gold segments: found, or where they were lost. Each counts once, so that they add up."""
 
     gold: int
@@ -29,39 +27,31 @@ class Fates:
         return asdict(self)
 
 
-def predict_with_fates(
+def predict_with_outcomes(
     tagger: Tagger,
     examples: Sequence[Example],
     with_probabilities: bool = False,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
-) -> tuple[list[Found], Fates | None]:
+) -> tuple[list[Prediction], GoldOutcomes | None]:
     """Predict, and analyse the errors of a filtered model, in one pass."""
-    head, counts = tagger.head, [GraphCounts()]
-
-    def look(indices: Sequence[int], distribution: Distribution) -> None:
-        assert isinstance(head, FilteredHead)
-        counts.append(head.graph_counts(distribution, [tagger.known_segments(examples[i]) for i in indices]))
-
-    is_filtered = isinstance(head, FilteredHead)
-    found = predict_segments(
-        tagger,
-        [example.tokens for example in examples],
-        with_probabilities,
-        look if is_filtered else None,
-        batch_tokens,
-        probability,
-    )
-    kept = sum(one.gold_kept for one in counts)
-    return found, _fates(tagger, examples, [one.segments for one in found], kept) if is_filtered else None
+    counts, count = graph_counter(tagger, examples)
+    sentences = [example.tokens for example in examples]
+    predictions = predict_segments(tagger, sentences, with_probabilities, count, batch_tokens, probability)
+    if count is None:
+        return predictions, None
+    kept = sum(batch.gold_kept for batch in counts)
+    return predictions, _outcomes(tagger, examples, [prediction.segments for prediction in predictions], kept)
 
 
-def _fates(tagger: Tagger, examples: Sequence[Example], found: Sequence[Sequence[NamedSegment]], kept: int) -> Fates:
+def _outcomes(
+    tagger: Tagger, examples: Sequence[Example], predicted: Sequence[Sequence[NamedSegment]], kept: int
+) -> GoldOutcomes:
     gold = [segment for example in examples for segment in {*example.segments}]
     known = [segment for example in examples for segment in tagger.known_segments(example)]
     fitting = sum(tagger.head.fits(segment) for segment in known)
-    right = sum(len({*example.segments} & {*segments}) for example, segments in zip(examples, found))
-    return Fates(
+    right = sum(len({*example.segments} & {*segments}) for example, segments in zip(examples, predicted))
+    return GoldOutcomes(
         gold=len(gold),
         unknown=len(gold) - len(known),
         width=len(known) - fitting,

@@ -12,7 +12,7 @@ from spansieve.evaluation.bootstrap_intervals import Intervals, bootstrap
 from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, outcomes, threshold_for
 from spansieve.evaluation.nested_scores import evaluate_levels
 from spansieve.evaluation.scores import Scores, evaluate
-from spansieve.prediction.error_analysis import Fates, predict_with_fates
+from spansieve.prediction.error_analysis import GoldOutcomes, predict_with_outcomes
 from spansieve.prediction.predictor import Predictor
 
 
@@ -23,7 +23,7 @@ class Assessment:
     calibration: Calibration
     threshold: Threshold | None  # for the precision that was wanted, where one will do
     unknown_labels: tuple[str, ...]  # gold has them, the model does not
-    fates: Fates | None  # of gold, under a model that filters
+    gold_outcomes: GoldOutcomes | None  # under a model that filters
     levels: dict[str, Scores] | None  # outer and inner, where something is nested
 
     def to_dict(self) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class Assessment:
             "calibration": self.calibration.to_dict(),
             "threshold": None if self.threshold is None else self.threshold.to_dict(),
             "unknown_labels": list(self.unknown_labels),
-            "fates": None if self.fates is None else self.fates.to_dict(),
+            "gold_outcomes": None if self.gold_outcomes is None else self.gold_outcomes.to_dict(),
             "levels": None if self.levels is None else {name: one.to_dict() for name, one in self.levels.items()},
         }
 
@@ -44,19 +44,20 @@ def assess(
     """Evaluate a model. With `precision`, also find the probability from which on predictions are that precise."""
     check_known(examples, "data")
     gold = [example.segments for example in examples]
-    found, fates = predict_with_fates(predictor.tagger, examples, True, predictor.batch_tokens, predictor.probability)
-    predicted = [one.segments for one in found]
+    options = (predictor.batch_tokens, predictor.probability)
+    predictions, gold_outcomes = predict_with_outcomes(predictor.tagger, examples, True, *options)
+    predicted = [prediction.segments for prediction in predictions]
     unknown = {segment.label for segments in gold for segment in segments} - set(predictor.labels)
     scores = evaluate(gold, predicted, [len(example) for example in examples])
     levels = evaluate_levels(gold, predicted)
-    outcome = outcomes(gold, predicted, [one.probabilities or [] for one in found])
+    outcome = outcomes(gold, predicted, [prediction.probabilities or [] for prediction in predictions])
     return Assessment(
         scores=scores,
         intervals=bootstrap(gold, predicted, seed=seed),
         calibration=calibrate(*outcome),
         threshold=None if precision is None else threshold_for(precision, *outcome, num_gold=scores.micro.gold),
         unknown_labels=tuple(sorted(unknown)),
-        fates=fates,
+        gold_outcomes=gold_outcomes,
         levels=levels if _is_any(levels["inner"]) else None,
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from spansieve.crf.overlaps import best_disjoint
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
-from spansieve.models.constraints import Constraints, forbidden
+from spansieve.decoding.constraints import Constraints, forbidden
 from spansieve.segments import NamedSegment
 
 Hit = tuple[int, int, str | None]  # start and end in characters, and the label, if the phrase has one

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from spansieve.data.tokenizer import Token
-from spansieve.prediction.analysing import Analysis
-from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.predictor import Analysis, Predictor
 from spansieve.prediction.text_predictor import chunks_of
 from spansieve.segments import Entity
 
@@ -52,7 +51,7 @@ def suggest(
 
 def confidence(sentences: Sequence[Analysis]) -> float:
     """P(best reading) of a text, whose sentences are independent under the model."""
-    return math.prod(sentence.readings[0].probability for sentence in sentences)
+    return math.prod(sentence.alternatives[0].probability for sentence in sentences)
 
 
 def parts_of(sentences: Sequence[Analysis]) -> tuple[list[Token], list[Entity]]:

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import overload
+from typing import NamedTuple, overload
 
 import torch
 
-from spansieve.data.tokenizer import Tokenizer, tokens_of_text
-from spansieve.models.constraints import Constraints
-from spansieve.models.found import Found, Probability
-from spansieve.models.predicting import predict_segments
+from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
+from spansieve.decoding.constraints import Constraints
+from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
-from spansieve.prediction.analysing import Analysis, analyse_tokens, analysis_of
-from spansieve.prediction.text_predictor import TextPredictor, listed, words_of
+from spansieve.models.torch_backend import predict_segments
+from spansieve.prediction.alternatives import Explanation, Wanted, explain
+from spansieve.prediction.text_predictor import TextPredictor, entities_of, listed, words_of
+from spansieve.segments import Entity
+
+
+class Alternative(NamedTuple):
+    """A whole set of entities, and the probability that these and no others are in the text."""
+
+    entities: list[Entity]
+    probability: float
+
+
+class Analysis(NamedTuple):
+    """A sentence, or whatever was read as one sequence, `text[start:end]`."""
+
+    start: int
+    end: int
+    tokens: list[Token]
+    entities: list[Entity]  # each with the probability of its own
+    alternatives: list[Alternative]  # the k best; the first has the same entities
+    entropy: float  # in nats, of the distribution over all sets of entities
+    filter_entropy: float  # in nats, of the filter's labels, summed over the spans; 0 where it was not wanted
 
 
 def load(
@@ -35,7 +55,7 @@ class Predictor(TextPredictor):
 
     Under a model that filters, an entity's probability is its marginal given the candidates, or `with-filter` that
     times the filter's probability of the span's label: not a marginal of one distribution, but nearer to how often such
-    entities are right, since what is left after a good filter is often a single reading.
+    entities are right, since a good filter often leaves a single set of entities.
     """
 
     def __init__(
@@ -46,6 +66,7 @@ class Predictor(TextPredictor):
         probability: Probability = "given-candidates",
     ) -> None:
         super().__init__(tokenizer)
+        check_probability(probability)
         self.tagger, self.batch_tokens, self.probability = tagger, batch_tokens, probability
 
     @property
@@ -57,32 +78,49 @@ class Predictor(TextPredictor):
         sentences: Sequence[Sequence[str]],
         probabilities: bool = False,
         constraints: Sequence[Constraints | None] | None = None,
-    ) -> list[Found]:
-        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        return predict_segments(
-            self.tagger,
-            sentences,
-            probabilities,
-            batch_tokens=self.batch_tokens,
-            probability=self.probability,
-            constraints=constraints,
-        )
+    ) -> list[Prediction]:
+        """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
+        options = {"batch_tokens": self.batch_tokens, "probability": self.probability, "constraints": constraints}
+        return predict_segments(self.tagger, sentences, probabilities, **options)  # type: ignore[arg-type]
+
+    def explain_tokens(
+        self,
+        sentences: Sequence[Sequence[str]],
+        wanted: Sequence[Wanted | None],
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[Explanation]:
+        """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
+        return explain(self.tagger, sentences, wanted, self.probability, constraints, self.batch_tokens)
 
     @overload
     def analyse(  # type: ignore[overload-overlap]
-        self, texts: str, top_k: int = 1, sentences: bool = True
+        self, texts: str, top_k: int = 1, sentences: bool = True, filter_entropy: bool = False
     ) -> list[Analysis]: ...
 
     @overload
-    def analyse(self, texts: Collection[str], top_k: int = 1, sentences: bool = True) -> list[list[Analysis]]: ...
+    def analyse(
+        self, texts: Collection[str], top_k: int = 1, sentences: bool = True, filter_entropy: bool = False
+    ) -> list[list[Analysis]]: ...
 
-    def analyse(self, texts, top_k=1, sentences=True):
-        """How sure the model is of each sentence of a text: its `top_k` (k-best) readings, and the entropy."""
+    def analyse(self, texts, top_k=1, sentences=True, filter_entropy=False):
+        """Analyse how sure the model is of each sentence of a text: its `top_k` alternatives, and the entropy."""
         if isinstance(texts, str):
-            return self.analyse([texts], top_k, sentences)[0]
+            return self.analyse([texts], top_k, sentences, filter_entropy)[0]
         texts = listed(texts)
         pieces = self.pieces(texts, sentences)
-        found: list[list[Analysis]] = [[] for _ in texts]
-        for piece, one in zip(pieces, analyse_tokens(self.tagger, words_of(pieces), top_k, self.batch_tokens)):
-            found[piece.text].append(analysis_of(texts[piece.text], piece.tokens, one))
-        return found
+        wanted = [Wanted(top_k, filter_entropy=filter_entropy)] * len(pieces)
+        analyses: list[list[Analysis]] = [[] for _ in texts]
+        for piece, explanation in zip(pieces, self.explain_tokens(words_of(pieces), wanted)):
+            analyses[piece.text].append(_analysis(texts[piece.text], piece.tokens, explanation))
+        return analyses
+
+
+def _analysis(text: str, tokens: list[Token], explanation: Explanation) -> Analysis:
+    """Put an explanation in tokens into characters."""
+    alternatives = [
+        Alternative(entities_of(text, tokens, Prediction(segments, None)), probability)
+        for segments, probability in explanation.k_best
+    ]
+    entities = entities_of(text, tokens, explanation.prediction)
+    sureness = (explanation.entropy, explanation.filter_entropy)
+    return Analysis(tokens[0].start, tokens[-1].end, tokens, entities, alternatives, *sureness)

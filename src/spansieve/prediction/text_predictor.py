@@ -10,9 +10,9 @@ from typing import NamedTuple, overload
 from spansieve.data.example import Example
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
-from spansieve.models.constraints import Constraints, checked_constraints
-from spansieve.models.found import Found
-from spansieve.prediction.character_constraints import placed
+from spansieve.decoding.character_constraints import placed
+from spansieve.decoding.constraints import Constraints, checked_constraints
+from spansieve.decoding.prediction import Prediction
 from spansieve.segments import Entity
 
 TEXTS_AT_ONCE = 1_024  # of a stream
@@ -40,8 +40,8 @@ class TextPredictor(ABC):
         sentences: Sequence[Sequence[str]],
         probabilities: bool = False,
         constraints: Sequence[Constraints | None] | None = None,
-    ) -> list[Found]:
-        """The segments of sentences that are tokens already; constraints, one per sentence, are in tokens."""
+    ) -> list[Prediction]:
+        """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a string is a collection of strings, too
@@ -78,10 +78,10 @@ class TextPredictor(ABC):
         """The entities of each text. Sentences of all of them share batches."""
         texts = listed(texts)
         pieces = self.pieces(texts, sentences)
-        known = placed_in_pieces(checked_constraints(constraints, len(texts), "text"), texts, pieces)
+        known = constraints_of_pieces(checked_constraints(constraints, len(texts), "text"), texts, pieces)
         entities: list[list[Entity]] = [[] for _ in texts]
-        for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
-            entities[piece.text] += entities_of(texts[piece.text], piece.tokens, found)
+        for piece, prediction in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
+            entities[piece.text] += entities_of(texts[piece.text], piece.tokens, prediction)
         return entities
 
     def stream(
@@ -104,11 +104,11 @@ class TextPredictor(ABC):
         each = None if constraints is None else iter(constraints)
         for chunk in chunks_of(texts):
             pieces = self.pieces(chunk, sentences)
-            known = None if each is None else placed_in_pieces(list(islice(each, len(chunk))), chunk, pieces)
-            for piece, found in zip(pieces, self.predict_tokens(words_of(pieces), constraints=known)):
+            known = None if each is None else constraints_of_pieces(list(islice(each, len(chunk))), chunk, pieces)
+            for piece, prediction in zip(pieces, self.predict_tokens(words_of(pieces), constraints=known)):
                 offsets = tuple((token.start, token.end) for token in piece.tokens)
                 words = tuple(token.text for token in piece.tokens)
-                yield Example(words, tuple(found.segments), text=chunk[piece.text], offsets=offsets)
+                yield Example(words, tuple(prediction.segments), text=chunk[piece.text], offsets=offsets)
 
     def pieces(self, texts: Sequence[str], sentences: bool) -> list[Piece]:
         return [
@@ -125,7 +125,7 @@ class Piece(NamedTuple):
     tokens: list[Token]
 
 
-def placed_in_pieces(
+def constraints_of_pieces(
     constraints: Sequence[Constraints | None], texts: Sequence[str], pieces: Sequence[Piece]
 ) -> list[Constraints | None] | None:
     """Constraints of texts as those of the pieces, in tokens; None where there are none at all."""
@@ -182,11 +182,12 @@ def _check_text(text: object) -> None:
         raise TypeError(f"a text must be a string, got {type(text).__name__}")
 
 
-def entities_of(text: str, tokens: Sequence[Token], found: Found) -> list[Entity]:
-    """Segments of tokens as entities of the text."""
-    probabilities: Sequence[float | None] = found.probabilities or [None] * len(found.segments)
+def entities_of(text: str, tokens: Sequence[Token], prediction: Prediction) -> list[Entity]:
+    """Return the segments of tokens as entities of the text."""
+    segments = prediction.segments
+    probabilities: Sequence[float | None] = prediction.probabilities or [None] * len(segments)
     entities = []
-    for segment, probability, depth in zip(found.segments, probabilities, depths(found.segments)):
+    for segment, probability, depth in zip(segments, probabilities, depths(segments)):
         start, end = tokens[segment.start].start, tokens[segment.end - 1].end
         entities.append(Entity(start, end, segment.label, text[start:end], probability, depth))
     return entities

@@ -15,7 +15,6 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from spansieve import __version__
-from spansieve.prediction.explaining import has_graph
 from spansieve.prediction.predictor import Predictor
 from spansieve.serving.constraining import read_constraints
 from spansieve.serving.errors import FailedTextError, RefusedError, client_gone, not_ready, shutting_down, too_slow
@@ -150,7 +149,7 @@ def _add_operation(app: FastAPI, batcher: Batcher[Result], bearer: list[Any], un
 
 
 def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
-    is_filtered = has_graph(predictor.tagger)
+    is_filtered = predictor.tagger.head.decoder_settings.filters
     shown = {field: value for field, value in asdict(limits).items() if field in ModelLimits.model_fields}
     return ModelInfo(
         name=name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spansieve.crf.evidence import Span
-from spansieve.models.constraints import ConstraintError, Constraints, forbidden
+from spansieve.decoding.constraints import ConstraintError, Constraints, forbidden
 from spansieve.segments import NamedSegment
 from spansieve.serving.errors import RefusedError, cannot_be
 from spansieve.serving.schema import PredictRequest, TextConstraints

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
-from spansieve.models.constraints import ConstraintError, Constraints
+from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.serving.errors import (
     FailedTextError,
     cannot_be,

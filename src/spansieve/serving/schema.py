@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from spansieve.models.found import SURROGATE
+from spansieve.models.inference import SURROGATE
 
 EXAMPLE = "Ada Lovelace met Charles Babbage in London."
 

@@ -11,14 +11,14 @@ from types import FrameType
 import torch
 import uvicorn
 
-from spansieve.prediction.cores import usable_cores
+from spansieve.prediction.onnx.session import usable_cores
 from spansieve.prediction.predictor import Predictor
 from spansieve.serving.app import create_app, model_info
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Batcher, Task
 from spansieve.serving.schema import ModelInfo, Result
-from spansieve.serving.worker import Answerer
+from spansieve.serving.worker import Worker
 
 
 class Service:
@@ -43,7 +43,7 @@ class Service:
 
     def _prepare(self) -> Callable[[Sequence[Task]], list[Result]]:
         predictor = self._load_model()
-        answerer = Answerer(predictor, self.metrics)
+        answerer = Worker(predictor, self.metrics)
         answerer.warm_up()
         self._info = model_info(self.name, predictor, self.limits)
         if self._on_ready is not None:

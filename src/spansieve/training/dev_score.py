@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 
-from spansieve.crf import Distribution
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
-from spansieve.models.filtered import FilteredHead, GraphCounts
-from spansieve.models.predicting import predict_segments
+from spansieve.models.filtered import GraphCounts
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import graph_counter, predict_segments
 
 
 @dataclass(frozen=True)
@@ -26,23 +25,16 @@ class DevScore:
 
 def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerator) -> DevScore:
     own = examples[accelerator.process_index :: accelerator.num_processes]
-    counts = [GraphCounts()]
-    head = tagger.head
-
-    def look(indices: Sequence[int], distribution: Distribution) -> None:
-        assert isinstance(head, FilteredHead)
-        counts.append(head.graph_counts(distribution, [tagger.known_segments(own[i]) for i in indices]))
-
-    sentences = [example.tokens for example in own]
+    counts, count = graph_counter(tagger, own)
     with accelerator.autocast():
-        found = predict_segments(tagger, sentences, look=look if isinstance(head, FilteredHead) else None)
-    pairs = [(list(example.segments), one.segments) for example, one in zip(own, found)]
+        predictions = predict_segments(tagger, [example.tokens for example in own], on_batch=count)
+    pairs = [(list(example.segments), prediction.segments) for example, prediction in zip(own, predictions)]
     if accelerator.num_processes > 1:
         pairs, counts = gather_object(pairs), gather_object(counts)
     micro = evaluate([gold for gold, _ in pairs], [segments for _, segments in pairs]).micro
     total = GraphCounts()
-    for one in counts:
-        total = total.plus(one)
+    for batch in counts:
+        total = total.plus(batch)
     return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
 
 

@@ -16,9 +16,9 @@ from spansieve import __version__
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example, check_known
 from spansieve.evaluation.scores import evaluate
-from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model, with_card
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
 from spansieve.training.accelerator import check_trackers
 from spansieve.training.callbacks import DataCounts, Observer, Silent

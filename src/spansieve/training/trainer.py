@@ -330,7 +330,7 @@ def _gold(
         sentences=len(train),
         entities=sum(len(example.segments) for example in train),
         labels=tuple(tagger.labels),
-        max_width=None if tagger.head.takes_any_width else tagger.head.max_width,
+        max_width=tagger.head.decoder_settings.support(tagger.labels).max_width,
         widest=max(segment.width for example in train for segment in example.segments),
         lost_to_overlaps=sum(overlaps for _, overlaps, _ in found),
         lost_to_width=sum(wide for _, _, wide in found),

@@ -10,7 +10,7 @@ from torch import nn
 from spansieve.config import BuiltinConfig, EncoderConfig, ModelConfig
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.found import readable_sentences
+from spansieve.models.inference import readable_sentences
 from spansieve.models.tagger import Tagger
 from tests.nn.heads import keep_half
 

@@ -99,9 +99,9 @@ def test_a_damaged_export_is_refused(subwords, name, damage, tmp_path):
         ("[" * 5_000, "is damaged"),
         ("[]", "holds no exported model"),
         ('{"format": "spansieve model"}', "holds no exported model"),
-        ('{"format": "spansieve onnx", "version": 2}', "must be of version 1, got 2: use a newer spansieve"),
-        ('{"format": "spansieve onnx", "version": 1}', "was changed after it was written"),
-        (json.dumps(sealed({"format": "spansieve onnx", "version": 1})), "does not know"),
+        ('{"format": "spansieve onnx", "version": 3}', "must be of version 2, got 3: use a newer spansieve"),
+        ('{"format": "spansieve onnx", "version": 2}', "was changed after it was written"),
+        (json.dumps(sealed({"format": "spansieve onnx", "version": 2})), "does not know"),
     ],
 )
 def test_a_foreign_manifest_is_refused(text, message, tmp_path):

@@ -4,6 +4,6 @@
 """
 
 from spansieve.prediction.onnx.folder import ExportError, is_export
-from spansieve.prediction.onnx.predictor import OnnxPredictor, load
+from spansieve.prediction.onnx.onnx_predictor import OnnxPredictor, load
 
 __all__ = ["ExportError", "OnnxPredictor", "is_export", "load"]

@@ -19,13 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from spansieve.models.crf import CRF
 from spansieve.models.head import Head
 from spansieve.models.storage import encoder_name
 from spansieve.models.tagger import Tagger
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.nn.span_scorers import LONG
-from spansieve.prediction.onnx.decoding import DECODERS
 from spansieve.prediction.onnx.export_graphs import Scorers, encoder_graph
 from spansieve.prediction.onnx.folder import (
     BESIDE,
@@ -33,7 +31,6 @@ from spansieve.prediction.onnx.folder import (
     ENCODER,
     SCORERS,
     TOKENIZER,
-    ExportError,
     Manifest,
     new_export,
     write_manifest,
@@ -50,8 +47,6 @@ def export_model(tagger: Tagger, folder: str | Path, int8: bool = False) -> None
     """Export a model into `folder`, whole or not at all. With `int8`, the encoder's weights take a quarter of the
     space, and its products are of 8-bit numbers."""
     _check_packages()
-    if tagger.config.head not in DECODERS:
-        raise ExportError(f"an export's head must be one of {', '.join(DECODERS)}, got {tagger.config.head!r}")
     was_training, device = tagger.training, tagger.device
     tagger.eval().to("cpu")
     try:
@@ -71,22 +66,9 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
         (folder / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf-8")
     _write_encoder(folder / ENCODER, encoder, int8)
     _write_scorers(folder / SCORERS, tagger.head, encoder.size)
-    np.savez(folder / DECODER, **_decoder_arrays(tagger.head))  # type: ignore[arg-type]
+    np.savez(folder / DECODER, **tagger.head.decoder().arrays)  # type: ignore[arg-type]
     config = replace(tagger.config, encoder=replace(tagger.config.encoder, name=encoder_name(tagger.config)))
-    write_manifest(folder, Manifest(config, tagger.labels, layout, splits_special, int8))
-
-
-def _decoder_arrays(head: Head) -> dict[str, np.ndarray]:
-    """The arrays that the decoder needs, with -inf for what the constraints of a chain forbid."""
-    num_labels = len(head.labels)
-    transition = getattr(head, "transition", None)
-    arrays = {"transition": torch.zeros(num_labels, num_labels) if transition is None else transition}
-    if isinstance(head, CRF):
-        limits, zeros = head.constraints, torch.zeros(len(head.tags))
-        arrays["transition"] = head.transition.masked_fill(~limits.is_allowed, -torch.inf)
-        arrays["start"] = zeros.masked_fill(~limits.can_start, -torch.inf)
-        arrays["end"] = zeros.masked_fill(~limits.can_end, -torch.inf)
-    return {name: array.detach().float().numpy() for name, array in arrays.items()}
+    write_manifest(folder, Manifest(config, tagger.labels, tagger.head.decoder_settings, layout, splits_special, int8))
 
 
 # ---- Graphs ----------------------------------------------------------------------------------------------------------

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict, to_dict
+from spansieve.decoding.decoders import DecoderSettings
 from spansieve.labels import LabelSet
 from spansieve.nn.subwords import SubwordLayout
 from spansieve.persistence.atomic import checksum, checksums, is_sealed, sealed, sync, sync_folder, write_durably
 
 FORMAT = "spansieve onnx"
-VERSION = 1
+VERSION = 2
 MANIFEST, ENCODER, SCORERS = "manifest.json", "encoder.onnx", "scorers.onnx"
 DECODER, TOKENIZER = "decoder.npz", "tokenizer.json"
 BESIDE = ".data"  # where the weights of a graph are that is too large for one file
@@ -41,14 +42,10 @@ class Manifest:
 
     model: ModelConfig
     labels: LabelSet
+    decoder: DecoderSettings
     layout: SubwordLayout | None  # None: the built-in encoder
     splits_special: bool = False  # whether "[SEP]" in a text is cut as any other word
     int8: bool = False
-
-    @property
-    def max_width(self) -> int:
-        assert self.model.max_width is not None  # which reading and writing see to
-        return self.model.max_width
 
     @property
     def names(self) -> set[str]:
@@ -96,6 +93,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         "version": VERSION,
         "labels": list(manifest.labels),
         "model": to_dict(manifest.model),
+        "decoder": to_dict(manifest.decoder),
         "layout": None if manifest.layout is None else asdict(manifest.layout),
         "splits_special": manifest.splits_special,
         "int8": manifest.int8,
@@ -123,12 +121,11 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = Manifest(
             from_dict(ModelConfig, about["model"]),
             LabelSet(about["labels"]),
+            from_dict(DecoderSettings, about["decoder"], "decoder."),
             _layout(about["layout"]),
             bool(about["splits_special"]),
             bool(about["int8"]),
         )
-        if manifest.model.max_width is None:
-            raise ConfigError("max_width must be set, got none")
         if (manifest.layout is None) != (manifest.model.encoder.name == BUILTIN):
             raise ConfigError("layout must be there for a Hugging Face encoder, and only for one")
     except (KeyError, TypeError, AttributeError, ValueError) as error:

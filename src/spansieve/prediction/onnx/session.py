@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from spansieve.prediction.onnx.folder import ExportError
 EXTRA = "pip install 'spansieve[onnx]'"
 
 
-class Graph:
+class Session:
     """One ONNX file on the CPU. Several threads may call it at once."""
 
     def __init__(self, path: Path, threads: int) -> None:
@@ -37,6 +38,11 @@ class Graph:
         if missing:
             raise ExportError(f"a graph of the export wants {', '.join(missing)}, which this version does not make")
         return self._session.run(None, {name: arrays[name] for name in self._inputs})
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _onnxruntime() -> Any:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spansieve.crf.evidence import Span
 from spansieve.data.tokenizer import Token
-from spansieve.models.constraints import ConstraintError, Constraints
+from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.segments import NamedSegment
 
 AROUND = 12  # characters that are shown on either side of a span that is refused
@@ -48,7 +48,7 @@ def _on_borders(one: NamedSegment | Span, text: str, tokens: Sequence[Token]) ->
     there = text[one.start : one.end]
     start, end = one.end - len(there.lstrip()), one.start + len(there.rstrip())
     if start >= end:
-        raise ConstraintError(f"{_told(one, text)} must hold a token, got blanks alone")
+        raise ConstraintError(f"{_quoted(one, text)} must hold a token, got blanks alone")
     low = bisect_right([token.start for token in tokens], start) - 1
     high = bisect_left([token.end for token in tokens], end)
     for index, position, border in ((low, start, "start"), (high, end, "end")):
@@ -57,7 +57,7 @@ def _on_borders(one: NamedSegment | Span, text: str, tokens: Sequence[Token]) ->
             is_inside = token is not None and token.start < position < token.end
             where = f"within the token {token.text!r}" if is_inside and token is not None else "between two tokens"
             got = f"got one that {border}s {where}"
-            raise ConstraintError(f"{_told(one, text)} must {border} where a token {border}s, {got}")
+            raise ConstraintError(f"{_quoted(one, text)} must {border} where a token {border}s, {got}")
     return Span(low, high + 1)
 
 
@@ -72,8 +72,8 @@ def _in_sentence(span: Span, first: Sequence[int], one: NamedSegment | Span, tex
     b = bisect_right(first, span.start) - 1
     if span.end > first[b + 1]:
         raise ConstraintError(
-            f"{_told(one, text)} must lie within one sentence, got one across two; a text can be read as one sequence, "
-            "with sentences=False"
+            f"{_quoted(one, text)} must lie within one sentence, got one across two; a text can be read as one "
+            "sequence, with sentences=False"
         )
     return b, Span(span.start - first[b], span.end - first[b])
 
@@ -91,6 +91,6 @@ def _check_within(one: NamedSegment | Span, text: str) -> None:
         raise ConstraintError(f"a constraint must lie within the {len(text)} characters of its text, got {tuple(one)}")
 
 
-def _told(one: NamedSegment | Span, text: str) -> str:
+def _quoted(one: NamedSegment | Span, text: str) -> str:
     before, after = text[max(0, one.start - AROUND) : one.start], text[one.end : one.end + AROUND]
     return f"the constraint ({one.start}, {one.end}) in {before + '[' + text[one.start : one.end] + ']' + after!r}"

@@ -1,8 +1,8 @@
-"""What a prediction must agree with, as users give it and as models take it: no torch here."""
+"""Constraints on a prediction, as users give them and as decoders take them: no torch here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
@@ -80,11 +80,10 @@ NO_RULES = Rules()
 
 
 class Support(NamedTuple):
-    """The support of a model: its labels, the segments that fit it, and whether one may lie within another."""
+    """The support of a model: its labels, how wide its segments may be, and whether one may lie within another."""
 
     labels: LabelSet
-    fits: Callable[[Segment], bool]
-    max_width: int
+    max_width: int | None  # None: of any width
     takes_nested: bool
 
     def rules(self, constraints: Constraints | None, tokens: Sequence[str]) -> Rules:
@@ -99,7 +98,7 @@ class Support(NamedTuple):
         ]
         for segment in required:
             if segment in forbidden or Span(segment.start, segment.end) in forbidden:
-                raise ConstraintError(f"{self._told(segment, tokens)} is required, and forbidden too")
+                raise ConstraintError(f"{self._quoted(segment, tokens)} is required, and forbidden too")
         complete = [Span(*_within(span, tokens)) for span in constraints.complete]
         banned = frozenset((self._id(first), self._id(second)) for first, second in constraints.banned)
         return Rules(Known(required, forbidden, complete), banned, self._thresholds(constraints.thresholds))
@@ -110,20 +109,20 @@ class Support(NamedTuple):
 
     def _check_required(self, required: Sequence[Segment], tokens: Sequence[str]) -> None:
         for segment in required:
-            if not self.fits(segment):
+            if self.max_width is not None and segment.width > self.max_width:
                 wide = f"is {segment.width} tokens wide, and the model has no entity wider than {self.max_width}"
-                raise ConstraintError(f"required {self._told(segment, tokens)} {wide}")
+                raise ConstraintError(f"required {self._quoted(segment, tokens)} {wide}")
         ordered = sorted(set(required), key=lambda s: (s.start, -s.end))
         for first, second in combinations(ordered, 2) if self.takes_nested else pairwise(ordered):
             is_within = first.contains(second) and first[:2] != second[:2]
             if first.overlaps(second) and not (self.takes_nested and is_within):
-                both = f"{self._told(first, tokens)} and {self._told(second, tokens)}"
+                both = f"{self._quoted(first, tokens)} and {self._quoted(second, tokens)}"
                 raise ConstraintError(f"required entities must not overlap, got {both}")
 
     def _segment(self, one: NamedSegment, tokens: Sequence[str]) -> Segment:
         return Segment(*_within(one, tokens), self._id(one.label))
 
-    def _told(self, segment: Segment, tokens: Sequence[str]) -> str:
+    def _quoted(self, segment: Segment, tokens: Sequence[str]) -> str:
         return f"{self.labels.name(segment.label)} {' '.join(tokens[segment.start : segment.end])!r}"
 
     def _id(self, label: str) -> int:
@@ -152,9 +151,9 @@ def checked_constraints(
     return constraints
 
 
-def alike(rules: Iterable[Rules]) -> list[list[int]]:
+def group_by_banned_pairs(rules: Iterable[Rules]) -> list[list[int]]:
     """Group sentences that may share a batch: those with the same banned pairs, since a batch has one transition."""
     groups: dict[frozenset[Pair], list[int]] = {}
-    for i, one in enumerate(rules):
-        groups.setdefault(one.banned, []).append(i)
+    for i, rule in enumerate(rules):
+        groups.setdefault(rule.banned, []).append(i)
     return list(groups.values())

@@ -16,42 +16,48 @@ from spansieve.nn.subword_counts import SubwordCounts
 from spansieve.nn.subwords import SubwordLayout
 from spansieve.nn.word_features import WordFeatures
 from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, ExportError, Manifest
-from spansieve.prediction.onnx.session import Graph
+from spansieve.prediction.onnx.session import Session
 
 MOST_SUBWORDS = 16_384  # read at once, padding included
 
 
 class Encoder(Protocol):
-    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """The vectors of tokens, (B, L, D), of sentences of which none is empty."""
+    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+        """Prepare sentences, of which none is empty, as `vectors` takes them."""
+
+    def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
+        """Compute the vectors of tokens, (B, L, D)."""
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """The size of each sentence as input: sentences of one batch should be alike in it."""
 
 
 def encoder_of(folder: Path, manifest: Manifest, threads: int) -> Encoder:
-    graph = Graph(folder / ENCODER, threads)
+    session = Session(folder / ENCODER, threads)
     if manifest.layout is None:
-        return WordEncoder(graph, manifest.model.builtin.rows)
+        return WordEncoder(session, manifest.model.builtin.rows)
     try:
         tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
     except Exception as error:  # tokenizers raises nothing more precise
         raise ExportError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
     tokenizer.encode_special_tokens = manifest.splits_special
-    return SubwordEncoder(graph, tokenizer, manifest.layout, manifest.model.encoder.pooling)
+    return SubwordEncoder(session, tokenizer, manifest.layout, manifest.model.encoder.pooling)
 
 
 class WordEncoder:
     """The built-in encoder: hashed features of each distinct word."""
 
-    def __init__(self, graph: Graph, rows: int) -> None:
-        self._graph, self._words = graph, WordFeatures(rows)
+    def __init__(self, session: Session, rows: int) -> None:
+        self._session, self._words = session, WordFeatures(rows)
 
-    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        arrays = self._words.of_sentences(sentences)
+    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+        return self._words.of_sentences(sentences)
+
+    def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
+        arrays = dict(features)
         counts = np.diff(arrays["gram_offsets"], append=len(arrays["grams"]))  # (U,): the pieces of each word
         arrays |= {"gram_counts": counts, "gram_words": np.repeat(np.arange(len(counts)), counts)}
-        (vectors,) = self._graph(arrays)
+        (vectors,) = self._session(arrays)
         return vectors
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
@@ -61,15 +67,17 @@ class WordEncoder:
 class SubwordEncoder:
     """A Hugging Face encoder: windows of subwords, of which each keeps the vector that is its best-centred one."""
 
-    def __init__(self, graph: Graph, tokenizer: Tokenizer, layout: SubwordLayout, pooling: str) -> None:
-        self._graph, self._tokenizer, self._layout, self._pooling = graph, tokenizer, layout, pooling
+    def __init__(self, session: Session, tokenizer: Tokenizer, layout: SubwordLayout, pooling: str) -> None:
+        self._session, self._tokenizer, self._layout, self._pooling = session, tokenizer, layout, pooling
         self.sizes = SubwordCounts(tokenizer)
 
-    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        arrays = self._layout.features(sentences, self._encodings)
-        first, last = arrays["first"], arrays["last"]
-        vectors = self._pooled(self._subwords(arrays), first, last)
-        vectors[np.arange(first.shape[1]) >= arrays["num_tokens"][:, None]] = 0.0
+    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
+        return self._layout.features(sentences, self._encodings)
+
+    def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
+        first, last = features["first"], features["last"]
+        vectors = self._pooled(self._subwords(features), first, last)
+        vectors[np.arange(first.shape[1]) >= features["num_tokens"][:, None]] = 0.0
         return vectors
 
     def _encodings(self, sentences: list[list[str]]) -> list[Encoding]:
@@ -84,7 +92,7 @@ class SubwordEncoder:
         most = max(1, MOST_SUBWORDS // width)
         parts = []
         for low in range(0, num_windows, most):
-            (read,) = self._graph({name: array[low : low + most] for name, array in inputs.items()})  # (W, S, D)
+            (read,) = self._session({name: array[low : low + most] for name, array in inputs.items()})  # (W, S, D)
             here = kept[np.searchsorted(kept, low * width) : np.searchsorted(kept, (low + most) * width)]
             parts.append(read.reshape(-1, read.shape[-1])[here - low * width])
         return np.concatenate(parts)

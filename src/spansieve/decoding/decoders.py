@@ -1,0 +1,233 @@
+"""From the scores of a batch to its segments and their probabilities: one decoder for each kind of model.
+
+Axes: B sentences, L tokens, K widths, Y labels or tags, N candidates, M segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from spansieve.config import ConfigError
+from spansieve.crf.flat_segments import FlatSegments
+from spansieve.crf.kernels import FilterLimits, cpu
+from spansieve.decoding.batch_scores import (
+    BatchScores,
+    CandidateScores,
+    ChainScores,
+    DenseScores,
+    NestedScores,
+    SegmentScores,
+)
+from spansieve.decoding.constraints import ConstraintError, Rules, Support
+from spansieve.decoding.prediction import Prediction
+from spansieve.decoding.tag_codec import TagCodec
+from spansieve.labels import LabelSet
+from spansieve.segments import NamedSegment, Segment
+
+Kind = Literal["linear-chain", "semi-markov", "filtered", "nested"]
+NUM_SCORES: dict[Kind, int] = {"linear-chain": 1, "semi-markov": 1, "filtered": 2, "nested": 2}
+
+
+@dataclass(frozen=True)
+class DecoderSettings:
+    """What a head declares of its decoder: which kind it is, and how that decodes. The transition comes beside it."""
+
+    kind: Kind
+    max_width: int  # of a segment; a linear chain has none
+    scheme: Literal["BIO", "BIOES"] = "BIOES"  # of a linear chain's tags
+    unit_null: bool = False  # null segments of a semi-Markov CRF have width 1
+    skip: bool = False  # a path may leave candidates out
+    labels_per_span: int = 1
+    budget: int | None = None
+    margin: float = 0.0  # by which the local score of null is lowered before the filter sees it
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ConfigError(f"decoder.kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
+        for name in ("max_width", "labels_per_span"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"decoder.{name} must be at least 1, got {getattr(self, name)}")
+        if self.budget is not None and self.budget < 0:
+            raise ConfigError(f"decoder.budget must be at least 0, got {self.budget}")
+
+    @property
+    def filters(self) -> bool:
+        return self.kind in ("filtered", "nested")
+
+    def support(self, labels: LabelSet) -> Support:
+        max_width = None if self.kind == "linear-chain" else self.max_width
+        return Support(labels, max_width, takes_nested=self.kind == "nested")
+
+    def limits(self, num_labels: int) -> FilterLimits:
+        return FilterLimits(min(self.labels_per_span, num_labels), self.budget)
+
+
+class Decoded(NamedTuple):
+    """The segments of a batch, in order, and the probability of each where it was wanted."""
+
+    segments: FlatSegments
+    probabilities: np.ndarray | None  # (M,)
+
+    def predictions(self, names: Sequence[str]) -> list[Prediction]:
+        """Return the prediction for each sentence, with the names of labels by their ids."""
+        offsets, start, end, label = (column.tolist() for column in self.segments)
+        segments = [NamedSegment(a, z, names[y]) for a, z, y in zip(start, end, label)]
+        values = None if self.probabilities is None else self.probabilities.tolist()
+        bounds = zip(offsets, offsets[1:])
+        return [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in bounds]
+
+
+class Decoder:
+    """Decode the scores of batches. The arrays are the `transition` and, of a linear chain, what may `start` and `end`
+    it; they are checked, since the compiled kernels trust their shapes."""
+
+    def __init__(
+        self,
+        settings: DecoderSettings,
+        labels: LabelSet,
+        arrays: Mapping[str, np.ndarray],
+        threads: int = 1,
+        with_filter: bool = False,
+    ) -> None:
+        """Make a decoder; `with_filter`: a candidate's probability is its marginal times the filter's of its label."""
+        self.settings, self.threads, self.with_filter = settings, threads, with_filter
+        self._codec = TagCodec(labels, settings.scheme) if settings.kind == "linear-chain" else None
+        num_labels = len(labels) if self._codec is None else len(self._codec)
+        self._shape = (num_labels,) if self._codec else (settings.max_width, num_labels)  # of scores, beyond (B, L)
+        self.limits = settings.limits(num_labels)
+        shapes: dict[str, tuple[int, ...]] = {"transition": (num_labels, num_labels)}
+        if self._codec is not None:
+            shapes |= {"start": (num_labels,), "end": (num_labels,)}
+        elif settings.kind == "nested" and "transition" not in arrays:
+            shapes = {}
+        for name, shape in shapes.items():
+            if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != np.float32:
+                raise ValueError(f"{name} must be numbers of shape {shape}, for the labels of the model")
+        self.arrays = {name: np.ascontiguousarray(arrays[name]) for name in shapes}
+
+    def __call__(
+        self,
+        scores: Sequence[np.ndarray],
+        lengths: np.ndarray,
+        with_probabilities: bool,
+        rules: Sequence[Rules] | None = None,
+    ) -> Decoded:
+        """Decode the scores of sentences of these lengths (B,), none of them empty: (B, L, Y) of a linear chain, (B, L,
+        K, Y) otherwise; of a model that filters the local and the global ones. With rules, one per sentence, that all
+        ban the same pairs."""
+        return decode(self.batch(self._checked(scores), lengths), with_probabilities, rules)
+
+    def batch(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> BatchScores:
+        """Take scores as `__call__` does, ready to decode."""
+        kind, transition = self.settings.kind, self.arrays.get("transition")
+        if kind == "nested":
+            return self._nested(scores[0], scores[1], transition, lengths)
+        assert transition is not None
+        if kind == "filtered":
+            return self._filtered(scores[0], scores[1], transition, lengths)
+        (dense,) = scores
+        _check_numbers(dense)
+        if kind == "linear-chain":
+            return self._chain(dense, transition, lengths)
+        if self.settings.unit_null:
+            dense = dense.copy()
+            dense[:, :, 1:, 0] = -np.inf
+        return SegmentScores(dense, transition, lengths, self.threads)
+
+    def candidates(
+        self, segments: FlatSegments, scores: np.ndarray, lengths: np.ndarray, num_tokens: int
+    ) -> BatchScores:
+        """Take candidates that were filtered elsewhere, sorted by (sentence, end, start, label), with scores (N,)."""
+        transition = self.arrays.get("transition")
+        if self.settings.kind == "nested":
+            return NestedScores(segments, scores, transition, lengths, num_tokens, threads=self.threads)
+        assert transition is not None
+        return CandidateScores(segments, scores, self.settings.skip, transition, lengths, threads=self.threads)
+
+    def _chain(self, scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> ChainScores:
+        assert self._codec is not None
+        scores = scores.copy()
+        scores[:, 0] += self.arrays["start"]
+        scores[np.arange(len(scores)), lengths - 1] += self.arrays["end"]
+        return ChainScores(scores, transition, lengths, self._codec, self.threads)
+
+    def _filtered(
+        self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray
+    ) -> CandidateScores:
+        """Filter, and find the best path in the same pass."""
+        skip, inputs = self.settings.skip, (local_scores, global_scores, transition, lengths)
+        kept = cpu.segments_from_scores(*inputs, skip=skip, threads=self.threads, limits=self.limits)
+        return CandidateScores(
+            FlatSegments(*kept.graph),
+            kept.score,
+            skip,
+            transition,
+            lengths,
+            self._dense(local_scores, global_scores),
+            self.threads,
+            best_path=(kept.max_score, kept.chosen[0]),
+        )
+
+    def _nested(
+        self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray | None, lengths: np.ndarray
+    ) -> NestedScores:
+        _check_numbers(global_scores)
+        kept = cpu.filter_spans(local_scores, lengths, threads=self.threads, limits=self.limits)
+        segments, dense = FlatSegments(*kept.graph), self._dense(local_scores, global_scores)
+        return NestedScores(
+            segments, dense.of_segments(segments), transition, lengths, local_scores.shape[1], dense, self.threads
+        )
+
+    def _dense(self, local_scores: np.ndarray, global_scores: np.ndarray) -> DenseScores:
+        return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
+
+    def _checked(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
+        number = NUM_SCORES[self.settings.kind]
+        if len(scores) != number or any(part.shape[2:] != self._shape or part.dtype != np.float32 for part in scores):
+            shapes = ", ".join(f"{part.shape} {part.dtype}" for part in scores)
+            raise ValueError(f"scores must be {number} float32 arrays that end in {self._shape}, got {shapes}")
+        return [np.ascontiguousarray(part) for part in scores]
+
+
+def decode(batch: BatchScores, with_probabilities: bool, rules: Sequence[Rules] | None = None) -> Decoded:
+    """Decode the best segments of a batch, with their probabilities where these are wanted."""
+    if rules is not None:
+        batch = batch.given([rule.known for rule in rules], rules[0].banned)
+    max_score, segments = batch.best()
+    if not (max_score > -np.inf).all():
+        if rules is None:
+            raise ValueError("a sentence has no possible segmentation: all have a score of -inf")
+        raise ConstraintError(
+            "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
+            "banned pair"
+        )
+    if not with_probabilities and not any(rule.thresholds for rule in rules or ()):
+        return Decoded(segments, None)
+    probabilities = batch.probabilities(segments).clip(0.0, 1.0)
+    if rules is not None:
+        segments, probabilities = _under_rules(segments, probabilities, rules)
+    return Decoded(segments, probabilities if with_probabilities else None)
+
+
+def _under_rules(
+    segments: FlatSegments, probabilities: np.ndarray, rules: Sequence[Rules]
+) -> tuple[FlatSegments, np.ndarray]:
+    """Make required segments certain, whatever rounding makes of them, and leave out what is below its threshold."""
+    triples = zip(*(column.tolist() for column in segments[1:]))
+    of_segment = [(rules[b], Segment(*triple)) for b, triple in zip(segments.sentence.tolist(), triples)]
+    is_required = np.array([rule.requires(segment) for rule, segment in of_segment], bool)
+    probabilities = np.where(is_required, 1.0, probabilities)
+    pairs = zip(of_segment, probabilities.tolist())
+    is_kept = np.array([not rule.is_below(segment, value) for (rule, segment), value in pairs], bool)
+    kept_before = np.concatenate(([0], np.cumsum(is_kept)))
+    kept = FlatSegments(kept_before[segments.offsets], *(column[is_kept] for column in segments[1:]))
+    return kept, probabilities[is_kept]
+
+
+def _check_numbers(scores: np.ndarray) -> None:
+    if not scores.max(initial=0) < np.inf:
+        raise ValueError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")

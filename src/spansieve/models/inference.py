@@ -1,0 +1,132 @@
+"""The batch loop of prediction: plan batches of like length, launch each, decode, and return the input's order.
+
+What runs the model stands behind `Backend`: torch on a CPU or GPU, or ONNX Runtime. No torch here.
+
+Axes: B sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from spansieve.data.batching import batches_of_groups, prepared_ahead
+from spansieve.decoding.constraints import (
+    NO_RULES,
+    Constraints,
+    Rules,
+    Support,
+    checked_constraints,
+    group_by_banned_pairs,
+)
+from spansieve.decoding.decoders import Decoded
+from spansieve.decoding.prediction import Prediction
+
+SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a string can hold it, UTF-8 cannot
+
+
+class BatchLimits(NamedTuple):
+    """How much is read at once."""
+
+    max_tokens: int = 4_000  # padding included; where the encoder reads subwords, of those
+    max_sentences: int = 256
+
+
+class PreparedBatch(NamedTuple):
+    """Sentences of a batch as an encoder reads them, made on the host."""
+
+    features: Any  # what the backend takes
+    lengths: np.ndarray  # (B,): in tokens, none of them 0
+    sentence: Sequence[int] | np.ndarray  # (B,): the index of each among all sentences
+
+
+class Backend(Protocol):
+    """What runs a model."""
+
+    support: Support
+    depth: int  # how many batches are launched before the first is waited for; 0: it computes where it is called
+
+    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """Return the size of each sentence as input: sentences of one batch should be alike in it."""
+
+    def features(self, sentences: Sequence[Sequence[str]]) -> Any:
+        """Prepare sentences on the host, none of them empty."""
+
+    def launch(
+        self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Callable[[], Decoded]:
+        """Start on a batch; what is returned waits for the result. All rules ban the same pairs."""
+
+
+def predict_with(
+    backend: Backend,
+    sentences: Sequence[Sequence[str]],
+    with_probabilities: bool = False,
+    constraints: Sequence[Constraints | None] | None = None,
+    batch_tokens: int | None = None,
+) -> list[Prediction]:
+    """Predict sentences of tokens; constraints, one per sentence, are in tokens. At most `batch_tokens` are read at
+    once, or one sentence; the result does not depend on it."""
+    max_tokens, max_sentences = BatchLimits()
+    if batch_tokens is not None and batch_tokens < 1:
+        raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+    readable = readable_sentences(sentences)
+    rules = list(map(backend.support.rules, checked_constraints(constraints, len(readable)), readable))
+    groups = [[i for i in group if readable[i]] for group in group_by_banned_pairs(rules)]
+    plan = batches_of_groups(backend.sizes(readable), groups, batch_tokens or max_tokens, max_sentences)
+
+    def prepare(indices: Sequence[int]) -> PreparedBatch:
+        words = [readable[i] for i in indices]
+        return PreparedBatch(backend.features(words), np.fromiter(map(len, words), np.int64, len(words)), indices)
+
+    # Beside an accelerator the next batches are prepared while it works.
+    batches = prepared_ahead(plan, prepare) if backend.depth else map(prepare, plan)
+    predictions = [Prediction([], [] if with_probabilities else None) for _ in readable]
+    names = ("", *backend.support.labels)  # by id: null has none
+    for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):
+        for i, prediction in zip(batch.sentence, decoded.predictions(names)):
+            predictions[i] = prediction
+    return predictions
+
+
+def decoded_batches(
+    backend: Backend,
+    batches: Iterable[PreparedBatch],
+    with_probabilities: bool,
+    rules: Sequence[Rules] | None = None,
+) -> Iterator[tuple[PreparedBatch, Decoded]]:
+    """Run batches, in their order; `rules` are of each sentence."""
+    in_flight: deque[tuple[PreparedBatch, Callable[[], Decoded]]] = deque()
+    for batch in batches:
+        in_flight.append((batch, backend.launch(batch, with_probabilities, _rules_of(batch, rules))))
+        if len(in_flight) > backend.depth:
+            first, wait = in_flight.popleft()
+            yield first, wait()
+    for batch, wait in in_flight:
+        yield batch, wait()
+
+
+def _rules_of(batch: PreparedBatch, rules: Sequence[Rules] | None) -> list[Rules] | None:
+    """Return the rules of a batch; None where there are none at all, which is faster."""
+    own = [] if rules is None else [rules[i] for i in batch.sentence]
+    return own if any(rule != NO_RULES for rule in own) else None
+
+
+def readable_sentences(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Check sentences and make them as encoders take them: half a character, which a string can hold and no encoding of
+    text can, becomes the sign for what cannot be shown."""
+    readable: list[Sequence[str]] = []
+    for sentence in sentences:
+        if isinstance(sentence, str):  # its characters would be the tokens
+            raise TypeError(f"a sentence must be a sequence of tokens, got {sentence!r}")
+        if not {str}.issuperset(map(type, sentence)):
+            for token in sentence:
+                if not isinstance(token, str):
+                    raise TypeError(f"a token must be a string, got {token!r}")
+        is_whole = not SURROGATE.search("".join(sentence))
+        readable.append(sentence if is_whole else [SURROGATE.sub("\ufffd", token) for token in sentence])
+    return readable

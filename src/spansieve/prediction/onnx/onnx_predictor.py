@@ -1,0 +1,118 @@
+"""An exported model over texts.
+
+Axes: B sentences, L tokens, D features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from spansieve.data.tokenizer import Tokenizer, tokens_of_text
+from spansieve.decoding.constraints import Constraints, Rules
+from spansieve.decoding.decoders import Decoded, Decoder
+from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.models.inference import PreparedBatch, predict_with
+from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
+from spansieve.prediction.onnx.session import Session, usable_cores
+from spansieve.prediction.onnx.token_vectors import Encoder, encoder_of
+from spansieve.prediction.text_predictor import TextPredictor
+
+BLOCK = 256  # tokens whose spans are scored at once: the hidden layer over them stays in the cache
+
+
+def load(
+    folder: str | Path,
+    threads: int | None = None,
+    tokenizer: Tokenizer = tokens_of_text,
+    batch_tokens: int | None = None,
+    probability: Probability = "given-candidates",
+) -> OnnxPredictor:
+    """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default one for each core. Needs no
+    network and no torch, and runs no code from the folder."""
+    check_probability(probability)
+    folder, threads = Path(folder), threads or usable_cores()
+    manifest = read_manifest(folder)
+    try:
+        arrays = _decoder_arrays(folder / DECODER)
+        decoder = Decoder(manifest.decoder, manifest.labels, arrays, threads, probability == "with-filter")
+    except ValueError as error:
+        raise ExportError(f"{folder / DECODER} cannot be used: {error}") from error
+    encoder, scorers = encoder_of(folder, manifest, threads), Session(folder / SCORERS, threads)
+    return OnnxPredictor(manifest, OnnxBackend(manifest, encoder, scorers, decoder), tokenizer, batch_tokens)
+
+
+class OnnxPredictor(TextPredictor):
+    """A predictor with onnxruntime, without torch. At most `batch_tokens` are read at once, or one sequence; what comes
+    out does not depend on it."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        backend: OnnxBackend,
+        tokenizer: Tokenizer = tokens_of_text,
+        batch_tokens: int | None = None,
+    ) -> None:
+        super().__init__(tokenizer)
+        if batch_tokens is not None and batch_tokens < 1:
+            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        self.manifest, self.backend, self.batch_tokens = manifest, backend, batch_tokens
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.manifest.labels.names
+
+    def predict_tokens(
+        self,
+        sentences: Sequence[Sequence[str]],
+        probabilities: bool = False,
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[Prediction]:
+        """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
+        return predict_with(self.backend, sentences, probabilities, constraints, self.batch_tokens)
+
+
+class OnnxBackend:
+    """A model run by ONNX Runtime on the CPU, as the batch loop takes it."""
+
+    depth = 0
+
+    def __init__(self, manifest: Manifest, encoder: Encoder, scorers: Session, decoder: Decoder) -> None:
+        self.support = manifest.decoder.support(manifest.labels)
+        self.sizes, self.features = encoder.sizes, encoder.features
+        self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
+        # Spans that start in one block of tokens end in the next.
+        self._beyond = (self.support.max_width or 1) - 1
+
+    def launch(
+        self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Callable[[], Decoded]:
+        scores = self._scores(self._encoder.vectors(batch.features))
+        decoded = self._decoder(scores, batch.lengths, with_probabilities, rules)
+        return lambda: decoded
+
+    def _scores(self, vectors: np.ndarray) -> list[np.ndarray]:
+        """Compute the scores, (B, L, …) each, a block of tokens at a time: no text is too long for the hidden layer."""
+        num_sentences, num_tokens, _ = vectors.shape
+        rows = max(1, BLOCK // num_tokens)
+        scores: list[np.ndarray] = []
+        for b in range(0, num_sentences, rows):
+            for low in range(0, num_tokens, BLOCK):
+                block = vectors[b : b + rows, low : low + BLOCK + self._beyond]
+                parts = self._scorers({"tokens": block})
+                if not scores:
+                    scores = [np.empty((num_sentences, num_tokens, *part.shape[2:]), part.dtype) for part in parts]
+                for all_scores, part in zip(scores, parts):
+                    all_scores[b : b + rows, low : low + BLOCK] = part[:, :BLOCK]
+        return scores
+
+
+def _decoder_arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise ExportError(f"{path} must hold plain arrays: {error}") from error

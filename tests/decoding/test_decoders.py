@@ -1,0 +1,138 @@
+"""Scores decoded without torch, against each head's own distribution."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from spansieve.config import ConfigError
+from spansieve.crf.flat_segments import flat_segments, segments_by_sentence
+from spansieve.decoding.decoders import Decoder, DecoderSettings
+from spansieve.models.filtered import FilteredHead
+from spansieve.models.heads import HEADS
+from tests.nn.heads import head_of, keep_half, vectors_of
+
+LENGTHS = [9, 1, 14, 3]
+CASES = [
+    ("fsemicrf", {}),
+    ("fsemicrf", {"skip": True}),
+    ("fsemicrf", {"skip": True, "margin": 1.0, "labels_per_span": 2, "budget": 5}),
+    ("fsemicrf", {"margin": 1.0}),
+    ("crf", {"scheme": "BIO"}),
+    ("crf", {"scheme": "BIOES"}),
+    ("semicrf", {}),
+    ("semicrf-unit-null", {}),
+    ("filter-only", {"skip": True, "labels_per_span": 2}),
+    ("filter-only", {"margin": 1.0, "labels_per_span": 2}),
+    ("global-selection", {}),
+    ("global-selection", {"skip": True, "labels_per_span": 2}),
+    ("nested", {}),
+    ("nested", {"margin": 1.0}),
+    ("nested-filter-only", {"labels_per_span": 2}),
+]
+every_case = pytest.mark.parametrize(
+    ("name", "settings"), CASES, ids=lambda v: v if isinstance(v, str) else str(v)[1:-1]
+)
+
+
+def test_every_head_is_here():
+    assert {name for name, _ in CASES} == set(HEADS)
+
+
+@every_case
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_segments_and_probabilities_are_those_of_the_distribution(name, settings, seed, threads):
+    head, vectors = head_of(name, num_names=3, max_width=4, seed=seed, **settings), vectors_of(LENGTHS, seed)
+    if isinstance(head, FilteredHead):
+        keep_half(head, vectors, LENGTHS)
+    with torch.no_grad():
+        distribution = head.distribution(vectors, torch.tensor(LENGTHS))
+        expected = [head.entities(structure) for structure in distribution.mode]
+        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+    decoder = head.decoder(threads)
+    without = decoder(scores, np.array(LENGTHS), False)
+    decoded = decoder(scores, np.array(LENGTHS), True)
+    assert any(expected)
+    assert segments_by_sentence(decoded.segments) == segments_by_sentence(without.segments) == expected
+    assert without.probabilities is None
+    if name != "crf":  # whose marginals are of tags
+        marginals = distribution.marginals
+        flat = flat_segments(expected)
+        index = (flat.sentence, flat.start, flat.end - flat.start - 1, flat.label)
+        np.testing.assert_allclose(decoded.probabilities, marginals[index].detach(), rtol=1e-5, atol=1e-6)
+
+
+@every_case
+def test_the_filters_own_probability_is_of_the_scores_as_they_were_learned(name, settings):
+    """Whatever margin null has to win by. Where nothing filters, it is the marginal."""
+    head, vectors, lengths = head_of(name, num_names=3, max_width=4, **settings), vectors_of(LENGTHS), np.array(LENGTHS)
+    if isinstance(head, FilteredHead):
+        keep_half(head, vectors, LENGTHS)
+    with torch.no_grad():
+        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+        if isinstance(head, FilteredHead):
+            learned = head.scorer.dense(head.scorer(vectors))[..., : len(head.labels)].softmax(-1)
+    alone, product = (head.decoder(with_filter=with_filter)(scores, lengths, True) for with_filter in (False, True))
+    segments = alone.segments
+    assert len(segments.start)
+    assert segments_by_sentence(segments) == segments_by_sentence(product.segments)
+    expected = alone.probabilities
+    if isinstance(head, FilteredHead):
+        index = (segments.sentence, segments.start, segments.end - segments.start - 1, segments.label)
+        expected = expected * learned[index].numpy()
+    np.testing.assert_allclose(product.probabilities, expected, rtol=1e-4, atol=1e-6)
+
+
+@every_case
+def test_what_cannot_be_decoded_is_refused(name, settings):
+    head, vectors = head_of(name, **settings), vectors_of(LENGTHS)
+    decoder, lengths = head.decoder(), np.array(LENGTHS)
+    arrays = decoder.arrays
+    wrong = [arrays | {"transition": np.zeros((2, 2), np.float32)}, arrays | {"transition": np.zeros(3)}]
+    for given in wrong if head.kind == "nested" else [{}, *wrong]:
+        with pytest.raises(ValueError, match="transition must be numbers of shape"):
+            Decoder(head.decoder_settings, head.labels, given)
+    with torch.no_grad():
+        scores = [part.contiguous().numpy().copy() for part in head.scores(vectors)]
+    for wrong_scores in ([part[..., :-1] for part in scores], [*scores, scores[0]], [x.astype(float) for x in scores]):
+        with pytest.raises(ValueError, match=r"scores must be . float32 arrays that end in"):
+            decoder(wrong_scores, lengths, True)
+    for part in scores:
+        part[:] = np.nan
+    with pytest.raises(ValueError, match="scores must be numbers below"):
+        decoder(scores, lengths, True)
+
+
+@every_case
+def test_scores_are_not_changed(name, settings):
+    head = head_of(name, **settings)
+    with torch.no_grad():
+        scores = [part.contiguous().numpy() for part in head.scores(vectors_of(LENGTHS))]
+    before = [part.copy() for part in scores]
+    head.decoder()(scores, np.array(LENGTHS), True)
+    for part, other in zip(scores, before):
+        np.testing.assert_array_equal(part, other)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"kind": "greedy"}, "decoder.kind must be one of linear-chain, semi-markov, filtered, nested, got 'greedy'"),
+        ({"max_width": 0}, "decoder.max_width must be at least 1, got 0"),
+        ({"labels_per_span": 0}, "decoder.labels_per_span must be at least 1, got 0"),
+        ({"budget": -1}, "decoder.budget must be at least 0, got -1"),
+    ],
+)
+def test_settings_that_cannot_be(wrong, message):
+    with pytest.raises(ConfigError, match=message):
+        DecoderSettings(**{"kind": "filtered", "max_width": 3} | wrong)
+
+
+def test_no_torch():
+    code = "import spansieve.decoding.decoders, spansieve.models.inference, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
