@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spansieve.nn import word_features
-from spansieve.nn.casing import LOWER, MIXED, NUMBER, OTHER, TITLE, UPPER, casing_of
+from spansieve.nn.subwords import LOWER, MIXED, NUMBER, OTHER, TITLE, UPPER, casing_of
 from spansieve.nn.word_features import FIELDS, LONGEST, WordFeatures, grams_of, shape_of
 
 ODD = ["", " ", "\u200b", "\ud800", "👩‍👩‍👧", "e\u0301", "العربية", "x" * 100_000, "\0", "²"]

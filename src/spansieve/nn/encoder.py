@@ -20,6 +20,11 @@ class Encoder(nn.Module):
         """The features of B sentences, which `forward` takes. None of them is cut, whatever its length."""
         raise NotImplementedError
 
+    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """How much input each sentence is: its tokens, or its subwords where the encoder has such. Sentences of one
+        batch should be alike in it."""
+        return [len(sentence) for sentence in sentences]
+
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         """The vector of each token, (B, L, D), zero beyond the end of a sentence."""
         raise NotImplementedError

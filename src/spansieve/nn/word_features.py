@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from spansieve.nn.padding import padded
+from spansieve.nn.subwords import padded
 
 FIELDS = ("word", "norm", "prefix", "suffix", "shape")  # one table each
 IDENTITY = 2  # the first fields identify the word, the others only describe its form

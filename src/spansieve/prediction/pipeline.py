@@ -148,7 +148,7 @@ def reader_of(encoder: Encoder) -> Reader:
     if isinstance(encoder, BuiltinEncoder):
         return WordReader(encoder.word_features)
     pretrained = cast(Any, encoder)
-    return SubwordReader(pretrained.layout, pretrained.tokenizer.backend_tokenizer)
+    return SubwordReader(pretrained.layout, pretrained.subwords)
 
 
 def takes_ready_masks(encoder: Encoder) -> bool:
