@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spansieve.evaluation.bootstrap_intervals import Interval
-from spansieve.evaluation.scores import Scores, Segments, evaluate
+from spansieve.evaluation.scores import Counts, Scores, Segments, evaluate
 from spansieve.evaluation.sentence_counts import (
     check_confidence,
     check_resampling,
@@ -160,6 +160,15 @@ def paired_counts(
     return totals
 
 
+def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """The rows of a table: F1 of both systems per label and over all, and what b gains."""
+    a, b = comparison.a, comparison.b
+    labels = sorted({*a.by_label, *b.by_label})
+    figures = [(label, _f1(a, label), _f1(b, label)) for label in labels]
+    figures += [("micro", a.f1, b.f1), ("macro", a.macro_f1, b.macro_f1)]
+    return [{"label": name, "a": first, "b": second, "difference": second - first} for name, first, second in figures]
+
+
 def _difference(totals: np.ndarray) -> np.ndarray:
     """Micro F1 of b less that of a: (…, 5) → (…)"""
     right_a, predicted_a, right_b, predicted_b, gold = np.moveaxis(totals, -1, 0)
@@ -209,3 +218,7 @@ def _paired_bootstrap(
 
 def _mean_difference(corpora: Sequence[np.ndarray]) -> float:
     return float(np.mean([_difference(rows.sum(0)) for rows in corpora]))
+
+
+def _f1(scores: Scores, label: str) -> float:
+    return scores.by_label.get(label, Counts()).f1

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from spansieve.crf import Distribution
 from spansieve.crf.filtered_from_scores import FilteredByMask
-from spansieve.data.nesting import depths
+from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.builtin_encoder import BuiltinEncoder

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple, overload
 
 from spansieve.data.example import Example
-from spansieve.data.nesting import depths
+from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.models.constraints import Constraints, checked_constraints
 from spansieve.models.found import Found

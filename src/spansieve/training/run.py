@@ -15,6 +15,7 @@ from accelerate import PartialState
 from spansieve import __version__
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example, check_known
+from spansieve.evaluation.plots import draw_curves
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.predicting import predict_segments
 from spansieve.models.storage import load_model, with_card
@@ -23,7 +24,6 @@ from spansieve.persistence.atomic import write_durably
 from spansieve.training.accelerator import check_trackers
 from spansieve.training.callbacks import DataCounts, Observer, Silent
 from spansieve.training.model_card import model_card
-from spansieve.training.plots import draw_curves
 from spansieve.training.run_folder import (
     CURVES,
     MODEL,

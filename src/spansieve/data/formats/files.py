@@ -1,4 +1,7 @@
-"""Text files in and out: UTF-8 with or without a byte order mark, `.gz` like any other, errors that name the line."""
+"""Text files in and out: UTF-8 with or without a byte order mark, `.gz` like any other, errors that name the line.
+
+Packages that only some formats need are loaded here, too, when they are first used.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,34 +68,34 @@ def _json(text: str, path: str | Path) -> Any:
 
 
 def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its place."""
+    """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its location."""
     text = read_text(path)
     if text.lstrip().startswith("["):
         records = _json(text, path)
-        places = [f"{path} record {number}" for number in range(1, len(records) + 1)]
+        locations = [f"{path} record {number}" for number in range(1, len(records) + 1)]
     else:
         numbered = [(number, line) for number, line in numbered_lines(text) if line.strip()]
-        places = [f"{path} line {number}" for number, _ in numbered]
-        records = (_record(line, place) for (_, line), place in zip(numbered, places))
-    for place, record in zip(places, records):
+        locations = [f"{path} line {number}" for number, _ in numbered]
+        records = (_record(line, location) for (_, line), location in zip(numbered, locations))
+    for location, record in zip(locations, records):
         if not isinstance(record, dict):
-            raise DataError(f"{place}: must be a JSON object, got {type(record).__name__}")
-        yield place, record
+            raise DataError(f"{location}: must be a JSON object, got {type(record).__name__}")
+        yield location, record
 
 
-def _record(line: str, place: str) -> Any:
+def _record(line: str, location: str) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        raise DataError(f"{place}: must be JSON, got {error.msg} at column {error.colno}") from error
+        raise DataError(f"{location}: must be JSON, got {error.msg} at column {error.colno}") from error
 
 
-def list_in(record: dict[str, Any], key: str, place: str, kind: type = object) -> list[Any]:
+def list_in(record: dict[str, Any], key: str, location: str, kind: type = object) -> list[Any]:
     """The list that a record holds under a key, each entry of the kind; an empty one where it holds nothing."""
     values = record.get(key) or []
     if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
         of = "" if kind is object else f" of {_KINDS[kind]}"
-        raise DataError(f"{place}: {key} must be a list{of}, got {values!r:.80}")
+        raise DataError(f"{location}: {key} must be a list{of}, got {values!r:.80}")
     return values
 
 
@@ -134,3 +138,20 @@ def stem(path: str | Path) -> str:
     """The name without `.gz` and without the suffix under it."""
     path = Path(path)
     return Path(path.stem).stem if path.suffix == ".gz" else path.stem
+
+
+class MissingPackageError(ImportError, ValueError):
+    """A format needs a package that is not installed; the message has the command to install it."""
+
+
+def package(name: str, install: str) -> Any:
+    """The module of that name; `install` is what to pass to pip where it is missing."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        top = name.partition(".")[0]
+        if error.name != top:
+            raise
+        raise MissingPackageError(
+            f"this format needs the package {top}, got none installed; pip install {install}"
+        ) from error

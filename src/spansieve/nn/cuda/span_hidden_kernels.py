@@ -1,7 +1,7 @@
 """The hidden layer over all spans on a GPU: one launch each way, where a dozen tensor operations would do.
 
 The definition in tensor operations is `EndpointScorer.by_tensors`. `projected` is (B, L, P·H) and `width` (K, H), as in
-`nn/hidden_of_spans.py`. Added up in single precision at least; the result has the type of `projected`.
+`nn/span_hidden_layer.py`. Added up in single precision at least; the result has the type of `projected`.
 
 Axes: B sentences, L tokens, K widths, H features of a span, P parts of a token's projection.
 """
