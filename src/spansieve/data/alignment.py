@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token, sentence_spans, split_at, tokens_of_text
 from spansieve.segments import NamedSegment
 
@@ -44,14 +44,13 @@ def examples_of_text(
     only_breaks: bool = False,
     split_sentences: bool = True,
     location: str = "",
-    warnings: ReaderWarnings | None = None,
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The sentences of an annotated text; `text` and `offsets` of each are those of the whole document.
 
     `tokens`: where the file brings its own; `breaks`: characters before which a sentence ends, such as a headline's
     end; with `only_breaks` none ends elsewhere; `location` names the file and line in errors and warnings.
     """
-    warnings = warnings if warnings is not None else ReaderWarnings()
     kept = _checked(text, annotations, location, warnings)
     whole = list(tokens) if tokens is not None else tokens_of_text(text)
     cut = split_at(whole, (border for start, end, _ in kept for border in (start, end)))
@@ -66,7 +65,7 @@ def examples_of_text(
 
 
 def documents_of_examples(
-    examples: Iterable[Example], warnings: ReaderWarnings | None = None, join_unnamed: bool = False
+    examples: Iterable[Example], warnings: ReaderWarnings = IGNORED, join_unnamed: bool = False
 ) -> Iterator[Document]:
     """Join consecutive examples of one document again.
 
@@ -79,8 +78,7 @@ def documents_of_examples(
             yield Document(name, text, sorted(annotations))
             continue
         sentences = list(group)
-        if warnings is not None:
-            warnings.add("texts made by joining tokens with blanks", str(name or ""), len(sentences))
+        warnings.add("texts made by joining tokens with blanks", str(name or ""), len(sentences))
         together = name is not None or join_unnamed
         yield from (_joined(name, part) for part in ([sentences] if together else ([s] for s in sentences)))
 

@@ -43,3 +43,11 @@ class ReaderWarnings:
             more = ", …" if count > len(self.locations[what]) > 0 else ""
             lines.append(f"{count:,} × {what}" + (f" ({locations}{more})" if locations else ""))
         return "\n".join(lines)
+
+
+class _Ignored(ReaderWarnings):
+    def add(self, what: str, where: str = "", count: int = 1) -> None:
+        pass
+
+
+IGNORED = _Ignored()  # for callers who do not ask for them

@@ -11,7 +11,7 @@ from typing import Any
 
 from spansieve.data.example import Example
 from spansieve.data.formats.detect import format_of as format_of
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 @dataclass(frozen=True)
@@ -26,22 +26,22 @@ class Format:
     suffixes: tuple[str, ...] = ()  # what a file to be written in it is called
     has_unknown: bool = False  # whether it can mark tokens of which nothing is known
 
-    def read(self, path: Any, warnings: ReaderWarnings | None = None, **options: Any) -> list[Example]:
+    def read(self, path: Any, warnings: ReaderWarnings = IGNORED, **options: Any) -> list[Example]:
         return self._call(self.reader, path, warnings=warnings, **options)
 
     def write(
-        self, examples: Iterable[Example], path: str | Path, warnings: ReaderWarnings | None = None, **options: Any
+        self, examples: Iterable[Example], path: str | Path, warnings: ReaderWarnings = IGNORED, **options: Any
     ) -> None:
         if self.writer is None:
             writable = ", ".join(name for name, format in FORMATS.items() if format.writer)
             raise ValueError(f"format {self.name} can only be read; these can be written: {writable}")
-        if warnings is not None and not self.has_unknown:
+        if not self.has_unknown:
             examples = list(examples)
             lost = sum(example.num_unknown for example in examples)
             warnings.add("unknown tokens written as known, since the format cannot say it", str(path), lost)
         self._call(self.writer, examples, path, warnings=warnings, **options)
 
-    def _call(self, name: str, *arguments: Any, warnings: ReaderWarnings | None, **options: Any) -> Any:
+    def _call(self, name: str, *arguments: Any, warnings: ReaderWarnings, **options: Any) -> Any:
         function: Callable[..., Any] = getattr(import_module(f"{__name__}.{self.module}"), name)
         known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
         known.remove("warnings")
@@ -89,7 +89,7 @@ FORMATS = {format.name: format for format in _TABLE}
 
 
 def read_examples(
-    path: Any, format: str | None = None, warnings: ReaderWarnings | None = None, **options: Any
+    path: Any, format: str | None = None, warnings: ReaderWarnings = IGNORED, **options: Any
 ) -> list[Example]:
     """The examples of a file or folder, in the format given or in the one that it looks like; also those of a
     `datasets.Dataset`.
@@ -108,7 +108,7 @@ def write_examples(
     examples: Iterable[Example],
     path: str | Path,
     format: str | None = None,
-    warnings: ReaderWarnings | None = None,
+    warnings: ReaderWarnings = IGNORED,
     **options: Any,
 ) -> None:
     """Write examples in the format given, or in the one that the name's suffix stands for."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import beside, files_in, read_bytes, read_text
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import tokens_of_text
 
 SUFFIX = ".apf.xml"
@@ -51,7 +51,7 @@ def read_ace(
     spans: str = "head",
     mentions: Iterable[str] = ("NAM", "NOM", "PRO"),
     split_sentences: bool = True,
-    warnings: ReaderWarnings | None = None,
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The sentences of a pair (give either file) or of all the pairs below a folder.
 
@@ -60,7 +60,6 @@ def read_ace(
     if spans not in ("head", "extent"):
         raise ValueError(f"spans must be head or extent, got {spans!r}")
     kinds = {mentions} if isinstance(mentions, str) else set(mentions)
-    warnings = warnings if warnings is not None else ReaderWarnings()
     examples: list[Example] = []
     for annotation, source in _pairs(Path(path), warnings):
         found = list(_mentions(annotation, spans, kinds))

@@ -14,17 +14,14 @@ from pathlib import Path
 from spansieve.data.alignment import distinct_names, documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import beside, files_in, read_lines, read_text, stem, write_text
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 PAIR = "a brat document must have a .txt and an .ann file"
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
 
 
-def read_brat(
-    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings | None = None
-) -> list[Example]:
+def read_brat(path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of one document (give either file) or of all those below a folder."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     examples: list[Example] = []
     for standoff, source in _pairs(Path(path), warnings):
         text = read_text(source)
@@ -39,7 +36,7 @@ def read_brat(
     return examples
 
 
-def write_brat(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings | None = None) -> None:
+def write_brat(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write a folder with two files per document."""
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import read_lines, write_text
 from spansieve.data.overlap_resolution import flat
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
 
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
@@ -43,7 +43,7 @@ def read_conll(
     tag_column: Column | Sequence[Column] | None = None,
     scheme: str = "auto",
     strict: bool = False,
-    warnings: ReaderWarnings | None = None,
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The sentences of a file in columns.
 
@@ -65,7 +65,7 @@ def read_conll(
         _check_rows(path, sentence, token, tags)
     layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
     schemes = [_scheme(path, layer, scheme) for layer in layers]
-    if warnings is not None:
+    if warnings is not IGNORED:  # the check reads every tag once more
         _warn_of_ill_formed(path, sentences, layers, schemes, warnings)
     examples = []
     for number, sentence in enumerate(sentences):
@@ -77,7 +77,7 @@ def read_conll(
     return examples
 
 
-def read_iob_lines(path: str | Path, *, scheme: str = "auto", warnings: ReaderWarnings | None = None) -> list[Example]:
+def read_iob_lines(path: str | Path, *, scheme: str = "auto", warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of a file with one on each line."""
     sentences = []
     for number, line in read_lines(path):
@@ -89,10 +89,9 @@ def read_iob_lines(path: str | Path, *, scheme: str = "auto", warnings: ReaderWa
 
 
 def write_conll(
-    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", warnings: ReaderWarnings | None = None
+    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", warnings: ReaderWarnings = IGNORED
 ) -> None:
     """Write token and tag, separated by a tab. Tags cannot overlap: `flat` chooses, with a warning of what it drops."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     lines: list[str] = []
     document = None
     for number, example in enumerate(examples, start=1):

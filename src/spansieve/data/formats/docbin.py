@@ -15,18 +15,14 @@ from spansieve.data.alignment import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import package
 from spansieve.data.overlap_resolution import flat
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 SPANS_KEY = "sc"  # spaCy's own name for the group of its span categorizer
 
 
 def read_docbin(
-    path: str | Path,
-    *,
-    spans_key: str | None = None,
-    split_sentences: bool = True,
-    warnings: ReaderWarnings | None = None,
+    path: str | Path, *, spans_key: str | None = None, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of the documents in a file. `spans_key`: a group of `doc.spans` to read instead of `doc.ents`."""
     spacy = package("spacy", "'spansieve[spacy]'")
@@ -39,11 +35,10 @@ def read_docbin(
         raise DataError(f"{path} must be a whole file that spaCy's DocBin wrote, got {error}") from error
 
 
-def write_docbin(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings | None = None) -> None:
+def write_docbin(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one spaCy document per example, its flat entities as `doc.ents`; where some overlap, all of them are in
     `doc.spans["sc"]` too."""
     spacy = package("spacy", "'spansieve[spacy]'")
-    warnings = warnings if warnings is not None else ReaderWarnings()
     vocabulary = spacy.blank("xx").vocab
     documents = spacy.tokens.DocBin(attrs=["ORTH", "SPACY", "ENT_IOB", "ENT_TYPE", "SENT_START"], store_user_data=True)
     for number, example in enumerate(examples, start=1):
@@ -58,7 +53,7 @@ def write_docbin(examples: Iterable[Example], path: str | Path, *, warnings: Rea
 
 
 def _examples(
-    path: str, doc: Any, spans_key: str | None, split_sentences: bool, warnings: ReaderWarnings | None
+    path: str, doc: Any, spans_key: str | None, split_sentences: bool, warnings: ReaderWarnings
 ) -> list[Example]:
     if spans_key is not None and spans_key not in doc.spans:
         known = ", ".join(doc.spans) or "none"

@@ -11,11 +11,11 @@ from spansieve.data.alignment import documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import DOCUMENT_KEYS, document_name, entity_span
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 def read_doccano(
-    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings | None = None
+    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an exported file."""
     examples: list[Example] = []
@@ -34,7 +34,7 @@ def read_doccano(
     return examples
 
 
-def write_doccano(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings | None = None) -> None:
+def write_doccano(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one document per line."""
     records = []
     for number, document in enumerate(documents_of_examples(examples, warnings), start=1):

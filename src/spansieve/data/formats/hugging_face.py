@@ -14,7 +14,7 @@ from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, package
 from spansieve.data.formats.jsonl import document_name, entity_span
 from spansieve.data.overlap_resolution import flat
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags, tags_of_segments
 
 TOKEN_COLUMNS = ("tokens", "words", "tokenized_text")
@@ -31,7 +31,7 @@ def read_dataset(
     spans: str | None = None,
     names: Iterable[str] | None = None,
     scheme: str = "auto",
-    warnings: ReaderWarnings | None = None,
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The examples of a dataset in memory, a folder or a parquet file.
 
@@ -55,11 +55,10 @@ def read_dataset(
 
 
 def write_dataset(
-    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", warnings: ReaderWarnings | None = None
+    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", warnings: ReaderWarnings = IGNORED
 ) -> None:
     """Write columns `tokens`, `ner_tags` (class labels) and `doc`: a parquet file by its suffix, else a folder."""
     datasets = package("datasets", "datasets")
-    warnings = warnings if warnings is not None else ReaderWarnings()
     rows: dict[str, list[Any]] = {"tokens": [], "ner_tags": [], "doc": []}
     for number, example in enumerate(examples, start=1):
         location = f"sentence {number}"

@@ -26,7 +26,7 @@ from typing import Any
 from spansieve.data.alignment import documents_of_examples, examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example, joined_ranges
 from spansieve.data.formats.files import list_in, read_records, write_records
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import segments_of_tags
 
 TOKEN_KEYS = ("tokens", "words", "tokenized_text")
@@ -35,9 +35,7 @@ TAG_KEYS = ("tags", "ner_tags")
 DOCUMENT_KEYS = ("doc", "document", "doc_id")
 
 
-def read_jsonl(
-    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings | None = None
-) -> list[Example]:
+def read_jsonl(path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of a JSON lines file (or a JSON list of the same objects), with tokens or with text.
 
     `split_sentences=False` keeps each text whole.
@@ -63,12 +61,12 @@ def read_jsonl(
     return examples
 
 
-def write_jsonl(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings | None = None) -> None:
+def write_jsonl(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write tokens and entities; where the text is known, the sentence's part of it with offsets from its start."""
     write_records(map(_tokens_record, examples), path)
 
 
-def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings | None = None) -> None:
+def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one document per line, entities in characters."""
     records = []
     for document in documents_of_examples(examples, warnings):

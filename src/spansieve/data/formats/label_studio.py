@@ -15,14 +15,13 @@ from spansieve.data.alignment import Document, documents_of_examples, examples_o
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 def read_label_studio(
-    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings | None = None
+    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an export."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     examples: list[Example] = []
     for location, task in read_records(path):
         results = _results(location, task, warnings)
@@ -39,9 +38,7 @@ def read_label_studio(
     return examples
 
 
-def write_label_studio(
-    examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings | None = None
-) -> None:
+def write_label_studio(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write tasks that Label Studio imports, for a labelling interface with `label` and `text` as its names."""
     tasks = []
     for number, document in enumerate(documents_of_examples(examples, warnings), start=1):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, read_lines
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import NamedSegment
 
 SUFFIX = "gold_conll"
@@ -22,9 +22,8 @@ _BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 _OPENING = re.compile(r"\(([^()*|\s]+)")
 
 
-def read_ontonotes(path: str | Path, *, warnings: ReaderWarnings | None = None) -> list[Example]:
+def read_ontonotes(path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of a `*gold_conll` file, or of all those below a folder."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     examples: list[Example] = []
     for file in files_of(path, SUFFIX):
         examples += _read_file(file)

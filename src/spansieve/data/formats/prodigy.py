@@ -14,15 +14,14 @@ from spansieve.data.alignment import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 
 def read_prodigy(
-    path: str | Path, *, split_sentences: bool = False, warnings: ReaderWarnings | None = None
+    path: str | Path, *, split_sentences: bool = False, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The accepted tasks of a file that `prodigy db-out` wrote."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     examples: list[Example] = []
     for location, record in read_records(path):
         if record.get("answer", "accept") != "accept":
@@ -43,7 +42,7 @@ def read_prodigy(
     return examples
 
 
-def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings | None = None) -> None:
+def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one accepted task per example."""
     write_records(map(_task, examples), path)
 

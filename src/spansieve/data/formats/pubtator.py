@@ -13,17 +13,16 @@ from pathlib import Path
 from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import read_lines
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 _PASSAGE = re.compile(r"([^|\t]+)\|(\w+)\|(.*)$")
 _Block = list[tuple[int, str]]  # the numbered lines of one document
 
 
 def read_pubtator(
-    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings | None = None
+    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of every document in a file; none spans title and abstract."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     examples: list[Example] = []
     for block in _blocks(path):
         passages = [(match[1], match[3]) for _, line in block if (match := _PASSAGE.match(line))]

@@ -11,13 +11,12 @@ from typing import Any
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import segments_of_tags
 
 
-def read_spacy_json(path: str | Path, *, warnings: ReaderWarnings | None = None) -> list[Example]:
+def read_spacy_json(path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of a file that `spacy convert` of version 2 wrote."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     examples: list[Example] = []
     for location, document in read_records(path):
         name = str(document["id"]) if "id" in document else None

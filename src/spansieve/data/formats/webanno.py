@@ -14,7 +14,7 @@ from pathlib import Path
 from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, read_lines, stem
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import UNNAMED
 from spansieve.data.tokenizer import Token
 
@@ -33,11 +33,10 @@ class _Sentence:
 
 
 def read_webanno(
-    path: str | Path, *, layer: str | None = None, feature: str | None = None, warnings: ReaderWarnings | None = None
+    path: str | Path, *, layer: str | None = None, feature: str | None = None, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of a file or of the `.tsv` files below a folder. `layer` and `feature`: part of the names in the
     `#T_SP=` header."""
-    warnings = warnings if warnings is not None else ReaderWarnings()
     return [e for file in files_of(path, ".tsv") for e in _read_file(file, layer, feature, warnings)]
 
 
