@@ -112,7 +112,7 @@ def test_in_prediction_windows_are_read_a_few_at_a_time(bert, monkeypatch):
     made.model.register_forward_pre_hook(
         lambda _, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True
     )
-    monkeypatch.setattr(pretrained_encoder, "MOST_SUBWORDS", 60)
+    monkeypatch.setattr(pretrained_encoder, "MAX_SUBWORDS", 60)
     torch.testing.assert_close(vectors(made, sentences), at_once, rtol=1e-4, atol=1e-5)
     assert len(seen) > 2
     assert max(seen) == 5

@@ -87,6 +87,13 @@ def test_a_run_leaves_its_curves(tmp_path, curves):
 def test_who_looks_sees_the_model_before_every_step(tmp_path):
     seen = []
     config = runs.config(training__epochs=2)
-    train(config, runs.TRAIN, runs.DEV, tmp_path, use_cpu=True, look=lambda step, tagger: seen.append((step, tagger)))
+    train(
+        config,
+        runs.TRAIN,
+        runs.DEV,
+        tmp_path,
+        use_cpu=True,
+        before_step=lambda step, tagger: seen.append((step, tagger)),
+    )
     assert [step for step, _ in seen] == list(range(12))
     assert len({id(tagger) for _, tagger in seen}) == 1

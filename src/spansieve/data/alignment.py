@@ -158,14 +158,9 @@ def _characters(example: Example, segment: NamedSegment) -> tuple[int, int]:
 def _joined(name: str | None, examples: Iterable[Example]) -> Document:
     texts, annotations, position = [], [], 0
     for example in examples:
-        starts = []
-        for token in example.tokens:
-            starts.append(position)
-            position += len(token) + 1
-        annotations += [
-            Annotation(starts[s.start], starts[s.end - 1] + len(example.tokens[s.end - 1]), s.label)
-            for s in example.segments
-        ]
-        texts.append(" ".join(example.tokens))
-        position += 1 if example.tokens else 2  # the blank line
+        text, offsets = sentence_text(example)
+        for start, end, label in example.segments:
+            annotations.append(Annotation(position + offsets[start][0], position + offsets[end - 1][1], label))
+        texts.append(text)
+        position += len(text) + 2  # the blank line
     return Document(name, "\n\n".join(texts), annotations)

@@ -118,7 +118,7 @@ def _quantiles(lengths: list[int]) -> dict[str, int]:
     if not lengths:
         return dict.fromkeys(QUANTILES, 0)
     lengths = sorted(lengths)
-    return {name: lengths[round(share * (len(lengths) - 1))] for name, share in QUANTILES.items()}
+    return {name: lengths[round(quantile * (len(lengths) - 1))] for name, quantile in QUANTILES.items()}
 
 
 def _shared_sentences(splits: Mapping[str, Sequence[Example]]) -> list[SharedSentences]:

@@ -33,15 +33,15 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        return _share(self.true_positives, self.predicted)
+        return _ratio(self.true_positives, self.predicted)
 
     @property
     def recall(self) -> float:
-        return _share(self.true_positives, self.gold)
+        return _ratio(self.true_positives, self.gold)
 
     @property
     def f1(self) -> float:
-        return _share(2 * self.true_positives, self.gold + self.predicted)
+        return _ratio(2 * self.true_positives, self.gold + self.predicted)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -98,7 +98,7 @@ class Scores:
         return self._mean(lambda counts: counts.f1)
 
     def _mean(self, figure: Callable[[Counts], float]) -> float:
-        return _share(sum(figure(counts) for counts in self.by_label.values()), len(self.by_label))
+        return _ratio(sum(figure(counts) for counts in self.by_label.values()), len(self.by_label))
 
     def __add__(self, other: Scores) -> Scores:
         return Scores(
@@ -205,8 +205,8 @@ def _at(segments: Segments, is_inner: bool) -> list[NamedSegment]:
 
 
 def _as_set(name: str, sentence: int, segments: Segments, length: int | None) -> set[NamedSegment]:
-    found = {NamedSegment(*segment) for segment in segments}
-    for segment in found:
+    distinct = {NamedSegment(*segment) for segment in segments}
+    for segment in distinct:
         if not 0 <= segment.start < segment.end:
             raise ValueError(f"{name}[{sentence}] must have segments that end after they start, got {tuple(segment)}")
         if not isinstance(segment.label, str):
@@ -218,10 +218,10 @@ def _as_set(name: str, sentence: int, segments: Segments, length: int | None) ->
                 f"{name}[{sentence}] must have segments within its {length} tokens, got {tuple(segment)}; "
                 "are these the segments of another sentence, or of subwords?"
             )
-    return found
+    return distinct
 
 
-def _share(part: float, whole: float) -> float:
+def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spansieve.nn.cuda.graph_replay import GraphReplay
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
-MOST_SUBWORDS = 16_384  # read at once in prediction, padding included
+MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
 
 
@@ -48,8 +48,8 @@ class PretrainedEncoder(Encoder):
                         source, trust_remote_code=False, dtype=torch.float32, **_without_pooler(source)
                     )
             else:
-                found = AutoConfig.from_pretrained(source, trust_remote_code=False, **offline)
-                self.model = AutoModel.from_config(found, trust_remote_code=False, **_without_pooler(source))
+                model_config = AutoConfig.from_pretrained(source, trust_remote_code=False, **offline)
+                self.model = AutoModel.from_config(model_config, trust_remote_code=False, **_without_pooler(source))
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"encoder {source!r} must be 'builtin', a Hugging Face name or a folder with one: {error}"
@@ -143,8 +143,8 @@ class PretrainedEncoder(Encoder):
         if torch.is_grad_enabled():
             return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
-        most = max(1, MOST_SUBWORDS // inputs[0].shape[1])
-        return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(most) for x in inputs))])
+        max_windows = max(1, MAX_SUBWORDS // inputs[0].shape[1])
+        return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(max_windows) for x in inputs))])
 
     def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
         """The vectors of the subwords in windows, (W, S) to (W, S, D)."""

@@ -95,8 +95,8 @@ def _fill(low, high, first_row, projected, width, out):
 
 
 @vectorised
-def _sum_above_zero(first, last, width, share, out):
-    scale = out.dtype.type(share)
+def _sum_above_zero(first, last, width, weight, out):
+    scale = out.dtype.type(weight)
     for h in range(out.size):
         score = first[h] + last[h] + width[h] + out[h] * scale
         out[h] = 0 if score < 0 else score  # NaN stays, to be seen

@@ -35,14 +35,14 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
 
     sentences = [example.tokens for example in own]
     with accelerator.autocast():
-        found = predict_segments(tagger, sentences, look=look if isinstance(head, FilteredHead) else None)
-    pairs = [(list(example.segments), one.segments) for example, one in zip(own, found)]
+        predictions = predict_segments(tagger, sentences, look=look if isinstance(head, FilteredHead) else None)
+    pairs = [(list(example.segments), prediction.segments) for example, prediction in zip(own, predictions)]
     if accelerator.num_processes > 1:
         pairs, counts = gather_object(pairs), gather_object(counts)
     micro = evaluate([gold for gold, _ in pairs], [segments for _, segments in pairs]).micro
     total = GraphCounts()
-    for one in counts:
-        total = total.plus(one)
+    for part in counts:
+        total = total.plus(part)
     return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
 
 

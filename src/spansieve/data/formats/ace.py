@@ -62,9 +62,9 @@ def read_ace(
     kinds = {mentions} if isinstance(mentions, str) else set(mentions)
     examples: list[Example] = []
     for annotation, source in _pairs(Path(path), warnings):
-        found = list(_mentions(annotation, spans, kinds))
-        reading = _best_reading(read_text(source), found)
-        kept = list(_inside(reading, found, str(annotation), warnings))
+        annotated = list(_mentions(annotation, spans, kinds))
+        reading = _best_reading(read_text(source), annotated)
+        kept = list(_inside(reading, annotated, str(annotation), warnings))
         text, body, breaks, kept = _unescaped(reading, kept)
         cuts = [border for start, end, _ in kept for border in (start, end)]
         tokens = [token for token in tokens_of_text(text, [*cuts, *breaks]) if body[0] <= token.start < body[1]]

@@ -70,8 +70,8 @@ def read_conll(
     examples = []
     for number, sentence in enumerate(sentences):
         segments = set()
-        for layer, found in zip(layers, schemes):
-            segments |= set(_segments(path, sentence, layer[number], found, strict))
+        for layer, layer_scheme in zip(layers, schemes):
+            segments |= set(_segments(path, sentence, layer[number], layer_scheme, strict))
         tokens = tuple(row[token] for _, row in sentence.rows)
         examples.append(Example(tokens, tuple(segments), document=sentence.document))
     return examples
@@ -84,8 +84,8 @@ def read_iob_lines(path: str | Path, *, scheme: str = "auto", warnings: ReaderWa
         pairs = [_pair(f"{path} line {number}", word) for word in line.split()]
         if pairs:
             sentences.append(([token for token, _ in pairs], [tag for _, tag in pairs]))
-    found = scheme_of_tags(tags for _, tags in sentences) if scheme == "auto" else scheme
-    return [Example(tuple(tokens), tuple(segments_of_tags(tags, found))) for tokens, tags in sentences]
+    scheme = scheme_of_tags(tags for _, tags in sentences) if scheme == "auto" else scheme
+    return [Example(tuple(tokens), tuple(segments_of_tags(tags, scheme))) for tokens, tags in sentences]
 
 
 def write_conll(

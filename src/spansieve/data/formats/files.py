@@ -18,15 +18,15 @@ from spansieve.data.example import DataError
 _KINDS: dict[type, str] = {dict: "objects", str: "strings"}
 
 
-def read_bytes(path: str | Path, most: int = -1) -> bytes:
-    """The bytes of a file, or `most` of them, unpacked where it is gzip, whatever its name."""
+def read_bytes(path: str | Path, max_bytes: int = -1) -> bytes:
+    """The bytes of a file, or at most `max_bytes` of them, unpacked where it is gzip, whatever its name."""
     with Path(path).open("rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         if not is_packed:
-            return file.read(most)
+            return file.read(max_bytes)
         try:
-            return gzip.GzipFile(fileobj=file).read(most)
+            return gzip.GzipFile(fileobj=file).read(max_bytes)
         except (EOFError, OSError, zlib.error) as error:
             message = f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})"
             raise DataError(message) from error
@@ -60,34 +60,29 @@ def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line[:-1] if line.endswith("\r") else line
 
 
-def _json(text: str, path: str | Path) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path} line {error.lineno}: must be JSON, got {error.msg} at column {error.colno}") from error
-
-
 def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its location."""
     text = read_text(path)
     if text.lstrip().startswith("["):
-        records = _json(text, path)
+        records = _json(text, path, None)
         locations = [f"{path} record {number}" for number in range(1, len(records) + 1)]
     else:
         numbered = [(number, line) for number, line in numbered_lines(text) if line.strip()]
         locations = [f"{path} line {number}" for number, _ in numbered]
-        records = (_record(line, location) for (_, line), location in zip(numbered, locations))
+        records = (_json(line, path, number) for number, line in numbered)
     for location, record in zip(locations, records):
         if not isinstance(record, dict):
             raise DataError(f"{location}: must be a JSON object, got {type(record).__name__}")
         yield location, record
 
 
-def _record(line: str, location: str) -> Any:
+def _json(text: str, path: str | Path, line: int | None) -> Any:
+    """The value of a JSON text, which is the line with that number or the whole file."""
     try:
-        return json.loads(line)
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{location}: must be JSON, got {error.msg} at column {error.colno}") from error
+        line = error.lineno if line is None else line
+        raise DataError(f"{path} line {line}: must be JSON, got {error.msg} at column {error.colno}") from error
 
 
 def list_in(record: dict[str, Any], key: str, location: str, kind: type = object) -> list[Any]:
@@ -115,10 +110,10 @@ def write_records(records: Iterable[dict[str, Any]], path: str | Path) -> None:
 def files_in(folder: str | Path, *suffixes: str) -> list[Path]:
     """The files below a folder with one of the suffixes, with or without `.gz`, in order of their names."""
     wanted = tuple(end for suffix in suffixes for end in (suffix, suffix + ".gz"))
-    found = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.name.endswith(wanted))
-    if not found:
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.name.endswith(wanted))
+    if not files:
         raise DataError(f"{folder} must hold files that end in {' or '.join(suffixes)}, got none")
-    return found
+    return files
 
 
 def files_of(path: str | Path, *suffixes: str) -> list[Path]:

@@ -12,12 +12,11 @@ from typing import Any
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, package
-from spansieve.data.formats.jsonl import document_name, entity_span
+from spansieve.data.formats.jsonl import TOKEN_KEYS, document_name, entity_span
 from spansieve.data.overlap_resolution import flat
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags, tags_of_segments
 
-TOKEN_COLUMNS = ("tokens", "words", "tokenized_text")
 TAG_COLUMNS = ("ner_tags", "tags", "ner", "labels")
 SPAN_COLUMNS = ("entities", "spans")
 
@@ -41,7 +40,7 @@ def read_dataset(
     location = str(source) if isinstance(source, (str, Path)) else "dataset"
     dataset = _loaded(source, split, location)
     columns = dataset.column_names
-    token_column = _chosen(location, columns, tokens, TOKEN_COLUMNS, "tokens")
+    token_column = _chosen(location, columns, tokens, TOKEN_KEYS, "tokens")
     span_column = spans or (None if tags else next((c for c in SPAN_COLUMNS if c in columns), None))
     if span_column is not None:
         _chosen(location, columns, span_column, (), "spans")
@@ -50,8 +49,8 @@ def read_dataset(
     tag_names = list(names) if names is not None else _tag_names(dataset.features[tag_column])
     rows = list(_rows(location, dataset))
     sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
-    found = scheme_of_tags(sequences) if scheme == "auto" else scheme
-    return [_tags_example(where, row, token_column, seq, found) for (where, row), seq in zip(rows, sequences)]
+    scheme = scheme_of_tags(sequences) if scheme == "auto" else scheme
+    return [_tags_example(where, row, token_column, tags, scheme) for (where, row), tags in zip(rows, sequences)]
 
 
 def write_dataset(
@@ -96,10 +95,9 @@ def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
     if path.is_dir() and any((path / name).exists() for name in ("dataset_dict.json", "state.json")):
         return datasets.load_from_disk(str(path))
     files = [file for file in files_of(path, ".parquet") if path.is_file() or file.name.startswith(split or "")]
-    found = sorted({file.name.split("-")[0].removesuffix(".parquet") for file in files})
-    if not files or len(found) > 1:
-        every = {file.name.split("-")[0].removesuffix(".parquet") for file in files_of(path, ".parquet")}
-        raise DataError(f"{path} has the splits {', '.join(sorted(every))}; split must be one of them, got {split!r}")
+    if len(_splits(files)) != 1:
+        splits = ", ".join(_splits(files_of(path, ".parquet")))
+        raise DataError(f"{path} has the splits {splits}; split must be one of them, got {split!r}")
     parquet = package("pyarrow.parquet", "datasets")
     try:
         tables = [parquet.read_table(file) for file in files]
@@ -108,17 +106,21 @@ def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
     return datasets.concatenate_datasets([datasets.Dataset(table) for table in tables])
 
 
+def _splits(files: list[Path]) -> list[str]:
+    return sorted({file.name.split("-")[0].removesuffix(".parquet") for file in files})
+
+
 def _rows(location: str, dataset: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows, each with its location."""
     return ((f"{location} row {n}", row) for n, row in enumerate(dataset, start=1))
 
 
 def _chosen(location: str, columns: list[str], wanted: str | None, usual: tuple[str, ...], what: str) -> str:
-    found = next((column for column in ((wanted,) if wanted else usual) if column in columns), None)
-    if found is None:
+    chosen = next((column for column in ((wanted,) if wanted else usual) if column in columns), None)
+    if chosen is None:
         looked_for = repr(wanted) if wanted else " or ".join(usual)
         raise DataError(f"{location} must have a column of {what}, {looked_for}; it has {', '.join(columns)}")
-    return found
+    return chosen
 
 
 def _tag_names(feature: Any) -> list[str] | None:

@@ -46,7 +46,7 @@ def read_jsonl(path: str | Path, *, split_sentences: bool = True, warnings: Read
             examples.append(_tokens_example(location, record))
         elif isinstance(record.get("text"), str):
             spans = [entity_span(location, entity) for entity in _spans(location, record)[1]]
-            found = examples_of_text(
+            sentences = examples_of_text(
                 record["text"],
                 spans,
                 document=document_name(record, *DOCUMENT_KEYS, "id"),
@@ -55,7 +55,7 @@ def read_jsonl(path: str | Path, *, split_sentences: bool = True, warnings: Read
                 warnings=warnings,
             )
             unknown = _unknown(location, record, len(record["text"]))
-            examples += [_with_unknown_characters(example, unknown) for example in found] if unknown else found
+            examples += [_with_unknown_characters(example, unknown) for example in sentences] if unknown else sentences
         else:
             raise DataError(f"{location}: must have the key tokens or text, got {', '.join(record) or 'no keys'}")
     return examples
@@ -101,10 +101,7 @@ def document_name(record: dict[str, Any], *keys: str) -> str | None:
 
 def _spans(location: str, record: dict[str, Any]) -> tuple[str, list[Any]]:
     key = next((key for key in SPAN_KEYS if record.get(key) is not None), SPAN_KEYS[0])
-    spans = record.get(key) or []
-    if not isinstance(spans, list):
-        raise DataError(f"{location}: {key} must be a list, got {type(spans).__name__}")
-    return key, spans
+    return key, list_in(record, key, location)
 
 
 def _tokens_example(location: str, record: dict[str, Any]) -> Example:
@@ -138,9 +135,9 @@ def _token_spans(location: str, record: dict[str, Any], length: int) -> set[tupl
 
 def _unknown(location: str, record: dict[str, Any], length: int) -> tuple[tuple[int, int], ...]:
     ranges = list_in(record, "unknown", location)
-    for one in ranges:
-        if not (isinstance(one, list) and len(one) == 2 and all(map(is_count, one))):
-            raise DataError(f"{location}: unknown must be a list of [start, end], got {one!r}")
+    for span in ranges:
+        if not (isinstance(span, list) and len(span) == 2 and all(map(is_count, span))):
+            raise DataError(f"{location}: unknown must be a list of [start, end], got {span!r}")
     try:
         return joined_ranges(ranges, length)
     except ValueError as error:

@@ -56,14 +56,14 @@ def _tokens(location: str, text: str, record: dict[str, Any]) -> list[Token] | N
     if record.get("tokens") is None:
         return None
     result = []
-    for token in list_in(record, "tokens", location, dict):
-        found = Token(token.get("text", ""), token.get("start", -1), token.get("end", -1))
-        if not (isinstance(found.text, str) and is_count(found.start) and is_count(found.end)) or found.start < 0:
-            raise DataError(f"{location}: a token must have text, start and end, got {token!r}")
-        if text[found.start : found.end] != found.text:
-            raise DataError(f"{location}: token {found.text!r} must stand at {found.start} to {found.end} of the text")
-        if found.text.strip():
-            result.append(found)
+    for values in list_in(record, "tokens", location, dict):
+        token = Token(values.get("text", ""), values.get("start", -1), values.get("end", -1))
+        if not (isinstance(token.text, str) and is_count(token.start) and is_count(token.end)) or token.start < 0:
+            raise DataError(f"{location}: a token must have text, start and end, got {values!r}")
+        if text[token.start : token.end] != token.text:
+            raise DataError(f"{location}: token {token.text!r} must stand at {token.start} to {token.end} of the text")
+        if token.text.strip():
+            result.append(token)
     return result
 
 

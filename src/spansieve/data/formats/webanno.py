@@ -93,19 +93,19 @@ def _row(location: str, fields: list[str], column: int) -> tuple[str, str, int, 
 
 def _column(path: str | Path, header: list[str], layer: str | None, feature: str | None) -> int:
     """The column of the label of the wanted layer."""
-    position, found = 3, []
+    position, columns = 3, []
     for line in header:
         kind, _, names = line[1:].partition("=")
         name, *features = names.split("|")
         features = features or ["*"]
         if kind == "T_SP":
-            found += [(name, feature_name, position + n) for n, feature_name in enumerate(features)]
+            columns += [(name, feature_name, position + n) for n, feature_name in enumerate(features)]
         position += len(features)
-    wanted = [entry for entry in found if (layer or "NamedEntity") in entry[0]]
-    wanted = wanted if wanted or layer else found
+    wanted = [entry for entry in columns if (layer or "NamedEntity") in entry[0]]
+    wanted = wanted if wanted or layer else columns
     wanted = [entry for entry in wanted if feature is None or feature in entry[1]]
     if not wanted:
-        known = ", ".join(f"{name}|{feature_name}" for name, feature_name, _ in found) or "none"
+        known = ", ".join(f"{name}|{feature_name}" for name, feature_name, _ in columns) or "none"
         raise DataError(f"{path} must have a layer of spans named like {layer}|{feature}, it has {known}")
     return wanted[0][2]
 

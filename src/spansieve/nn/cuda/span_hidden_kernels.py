@@ -108,8 +108,8 @@ def _spread_gradient(
                 for w in range(before, K):
                     start = token - before
                     is_in = feature < tl.where((start >= 0) & (start + w < L), H, 0)
-                    place = ((row - before) * K + w) * H + feature
-                    content += _through(gradient, hidden, place, is_in, SUMMED) / (w + 1)
+                    offset = ((row - before) * K + w) * H + feature
+                    content += _through(gradient, hidden, offset, is_in, SUMMED) / (w + 1)
             tl.store(parts + 2 * H, content.to(to_projected.dtype.element_ty), mask=feature < H)
     else:
         width = row - num_rows  # less one
