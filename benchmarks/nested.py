@@ -10,9 +10,8 @@ from typing import Any
 from benchmarks.fitting import Splits, percent
 from spansieve.config import Config, Head, preset, with_settings
 from spansieve.data.example import Example
-from spansieve.data.flattening import flat_examples
-from spansieve.evaluation.nested_scores import LEVELS, evaluate_levels
-from spansieve.evaluation.scores import Scores
+from spansieve.data.overlap_resolution import flat_examples
+from spansieve.evaluation.scores import LEVELS, Scores, evaluate_levels
 from spansieve.models.storage import load_model
 from spansieve.models.torch_backend import predict_segments
 from spansieve.training.run import train

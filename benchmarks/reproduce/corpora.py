@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.flattening import flat_examples
 from spansieve.data.formats import read_examples
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.overlap_resolution import flat_examples
+from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.training.run_folder import fingerprint
 
 SAMPLE = "sample"
@@ -74,8 +74,8 @@ def read_corpus(files: Mapping[str, Path], name: str) -> Corpus:
     """From the file (or folder) of each split."""
     notes, read = [], []
     for split in SPLITS:
-        found = Notes()
-        examples = read_examples(files[split], notes=found)
+        found = ReaderWarnings()
+        examples = read_examples(files[split], warnings=found)
         if not examples:
             raise DataError(f"{files[split]} must hold at least one sentence, got none")
         read.append(examples)

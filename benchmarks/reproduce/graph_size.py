@@ -105,7 +105,7 @@ def watched_run(plan: Plan, seed: int) -> Watched:
         folder.mkdir(parents=True, exist_ok=True)
         watcher = Watcher(_probe(plan), path)
         corpus, use_cpu = plan.corpus, plan.device == "cpu"
-        train(run.config, corpus.train, corpus.dev, folder, resume=True, use_cpu=use_cpu, look=watcher)
+        train(run.config, corpus.train, corpus.dev, folder, resume=True, use_cpu=use_cpu, before_step=watcher)
     history = json.loads((folder / RESULTS).read_text(encoding="utf-8"))["history"]
     by_step = {look.step: look for look in map(_look, path.read_text().splitlines())}  # a resumed run looks again
     looks = [by_step[step] for step in sorted(by_step)]

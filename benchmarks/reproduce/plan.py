@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.reproduce.corpora import Corpus
 from spansieve.config import BUILTIN, Config, ModelConfig, preset, to_dict, with_settings
-from spansieve.training.run_folder import flat
+from spansieve.training.run_folder import dotted
 
 PAPER_RECIPE = "fsemicrf-paper"
 NAMES = {
@@ -109,6 +109,6 @@ def written(settings: Mapping[str, Any]) -> str:
 
 def _beyond(config: Config, other: Config) -> dict[str, Any]:
     """The settings in which the first differs; not those that every row of a table has of its own."""
-    new, old = flat(to_dict(config)), flat(to_dict(other))
+    new, old = dotted(to_dict(config)), dotted(to_dict(other))
     skipped = ("model.head", "training.seed")
     return {name: value for name, value in new.items() if value != old[name] and name not in skipped}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spansieve.data.alignment import documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 TEXTS = st.text(st.sampled_from("abé \n.A1-’🙂ع北"), min_size=1, max_size=40)
 
@@ -34,17 +34,17 @@ def test_every_entity_keeps_its_characters_but_for_blanks_around_them(text, draw
 
 
 def test_a_token_is_cut_where_an_entity_begins_or_ends():
-    notes = Notes()
-    (example,) = examples_of_text("pre-Soviet times", [(4, 10, "GPE")], notes=notes, place="here")
+    warnings = ReaderWarnings()
+    (example,) = examples_of_text("pre-Soviet times", [(4, 10, "GPE")], warnings=warnings, location="here")
     assert example.tokens == ("pre-", "Soviet", "times")
     assert example.segments == ((1, 2, "GPE"),)
-    assert str(notes) == "1 × tokens cut where an entity begins or ends within them (here)"
+    assert str(warnings) == "1 × tokens cut where an entity begins or ends within them (here)"
 
 
 def test_what_is_left_out_is_noted():
-    notes = Notes()
-    examples_of_text("a  b", [(1, 3, "X"), (2, 2, "X"), (0, 1, "Y"), (0, 1, "Y")], notes=notes)
-    assert dict(notes) == {
+    warnings = ReaderWarnings()
+    examples_of_text("a  b", [(1, 3, "X"), (2, 2, "X"), (0, 1, "Y"), (0, 1, "Y")], warnings=warnings)
+    assert dict(warnings) == {
         "entities of nothing but blanks left out": 1,
         "entities without characters left out": 1,
         "entities given twice read once": 1,
@@ -54,7 +54,7 @@ def test_what_is_left_out_is_noted():
 @pytest.mark.parametrize("span", [(0, 9, "X"), (-1, 2, "X"), (2, 1, "X")])
 def test_an_entity_outside_the_text_is_refused(span):
     with pytest.raises(DataError, match=r"f.ann: an entity must lie within the 4 characters of its text, got"):
-        examples_of_text("Anna", [span], place="f.ann")
+        examples_of_text("Anna", [span], location="f.ann")
 
 
 def test_a_text_of_blanks_has_no_sentences():
@@ -73,11 +73,11 @@ def test_sentences_without_text_are_joined():
         Example.of("Ada came", [(0, 1, "PER")], document="d"),
         Example.of("Bob left", [(0, 2, "X")], document="d"),
     ]
-    notes = Notes()
-    (document,) = documents_of_examples(examples, notes)
+    warnings = ReaderWarnings()
+    (document,) = documents_of_examples(examples, warnings)
     assert document.text == "Ada came\n\nBob left"
     assert [document.text[start:end] for start, end, _ in document.annotations] == ["Ada", "Bob left"]
-    assert notes.counts["texts made by joining tokens with blanks"] == 2
+    assert warnings.counts["texts made by joining tokens with blanks"] == 2
     unnamed = [Example.of("a b", [(1, 2, "X")]), Example.of(""), Example.of("c", [(0, 1, "X")])]
     assert [d.text for d in documents_of_examples(unnamed)] == ["a b", "", "c"]
     (document,) = documents_of_examples(unnamed, join_unnamed=True)

@@ -16,7 +16,7 @@ from spansieve.data.batching import (
     batches_of_groups,
     plan_epoch,
     prepared_ahead,
-    share,
+    process_batches,
 )
 
 LENGTHS = st.lists(st.integers(0, 30), max_size=60)
@@ -36,7 +36,7 @@ def test_every_process_has_a_share_of_every_step(lengths, batch_size, processes,
         step_size, smallest = batch_size * processes * accumulation, processes * accumulation
         for step in plan_epoch(lengths, step_size, seed, 0, smallest):
             assert len(step) >= min(smallest, len(lengths))
-            shares = [share(step, process, processes, accumulation) for process in range(processes)]
+            shares = [process_batches(step, process, processes, accumulation) for process in range(processes)]
             assert all(shares)
             assert all(batch for parts in shares for batch in parts)
             assert sorted(i for parts in shares for batch in parts for i in batch) == sorted(step)
@@ -62,7 +62,7 @@ def test_sentences_of_a_step_are_alike_in_length():
 
 def test_too_few_sentences_for_the_processes():
     with pytest.raises(ValueError, match="a sentence for each of the 3 processes, got 2: train on fewer"):
-        share([0, 1], 0, 3, 1)
+        process_batches([0, 1], 0, 3, 1)
 
 
 @given(LENGTHS, st.integers(1, 60), st.integers(1, 9))

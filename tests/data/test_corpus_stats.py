@@ -32,11 +32,11 @@ def test_what_is_counted():
 
 
 def test_splits_are_held_against_each_other():
-    report = report_of({"train": TRAIN, "test": TEST}, max_width=2, notes={"test": {"odd things": 3}})
+    report = report_of({"train": TRAIN, "test": TEST}, max_width=2, warnings={"test": {"odd things": 3}})
     assert report.shared_sentences == [SharedSentences("train", "test", 2)]
     assert report.labels_not_in_first == {"test": ["NEW"]}
     assert report.splits["train"].lost_to_max_width == {"ORG": 1}
-    assert report.splits["test"].notes == {"odd things": 3}
+    assert report.splits["test"].warnings == {"odd things": 3}
     assert json.loads(json.dumps(report.to_dict()))["max_width"] == 2
 
 

@@ -10,9 +10,18 @@ import pytest
 
 from spansieve.data.example import Example
 from spansieve.data.sample import LABELS, PRONOUNS, sample_corpus, unseen_sentences
-from spansieve.data.sample_clauses import DOMAINS
-from spansieve.data.sample_lines import WORDS
-from spansieve.data.sample_names import FIRST_NAMES, HE, KEPT_FROM_TRAIN, PARTS, PATTERNS, SHE
+from spansieve.data.sample_templates import (
+    CULTURES,
+    DOMAINS,
+    FAMILY_FIRST,
+    HE,
+    KEPT_FROM_TRAIN,
+    LINES,
+    PARTS,
+    PATTERNS,
+    SHE,
+    WORDS,
+)
 
 CORPUS = sample_corpus()
 EVERYTHING = [example for split in CORPUS for example in split]
@@ -68,6 +77,7 @@ def test_every_slot_has_a_list():
     assert not leftovers
     assert all(PARTS.values())
     assert all(WORDS.values())
+    assert all(LINES.values())
 
 
 # ---- What is in it ---------------------------------------------------------------------------------------------------
@@ -117,7 +127,8 @@ def test_lower_case_and_upper_case_names():
 
 
 def test_pronouns_agree():
-    for culture in FIRST_NAMES:
+    assert set(FAMILY_FIRST) < set(CULTURES)
+    for culture in CULTURES:
         assert len(PARTS[f"{culture}_first"]) % 2 == 0
     assert not SHE & HE
     checked = 0

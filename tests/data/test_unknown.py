@@ -7,9 +7,9 @@ import json
 import pytest
 
 from spansieve.data.example import DataError, Example, check_known
-from spansieve.data.flattening import flat
 from spansieve.data.formats import FORMATS, read_examples, write_examples
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.overlap_resolution import flat
+from spansieve.data.reader_warnings import ReaderWarnings
 
 PART = Example.of("Ada went to New York today", [(0, 1, "PER")], unknown=[(3, 5)])
 
@@ -69,11 +69,11 @@ def test_nonsense_is_told(tmp_path, unknown, message):
 
 @pytest.mark.parametrize("name", ["conll", "prodigy", "doccano", "label-studio", "jsonl-text"])
 def test_formats_without_a_place_for_it_say_so(tmp_path, name):
-    notes = Notes()
-    FORMATS[name].write(iter([PART, PART]), tmp_path / "out", notes)
-    assert notes.counts["unknown tokens written as known, since the format cannot say it"] == 4
+    warnings = ReaderWarnings()
+    FORMATS[name].write(iter([PART, PART]), tmp_path / "out", warnings)
+    assert warnings.counts["unknown tokens written as known, since the format cannot say it"] == 4
     assert (tmp_path / "out").stat().st_size
-    quiet = Notes()
+    quiet = ReaderWarnings()
     FORMATS["jsonl"].write([PART], tmp_path / "part.jsonl", quiet)
     assert not quiet
 

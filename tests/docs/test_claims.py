@@ -10,7 +10,7 @@ from spansieve.config import preset, to_dict
 from spansieve.data.formats import FORMATS
 from spansieve.models.heads import HEADS
 from spansieve.serving.limits import Limits
-from spansieve.training.run_folder import flat
+from spansieve.training.run_folder import dotted
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 CHOOSE = (DOCS / "choose.md").read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def test_every_head_and_every_format_is_told():
 
 
 def test_the_defaults_that_are_not_the_papers_are_told():
-    paper, *others = (flat(to_dict(preset(name))) for name in ("paper-conll2003", "builtin", "pretrained"))
+    paper, *others = (dotted(to_dict(preset(name))) for name in ("paper-conll2003", "builtin", "pretrained"))
     expected = {
         f"`{name}`": [_written(config[name]) for config in (paper, *others)]
         for name in paper

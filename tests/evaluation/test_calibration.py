@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spansieve.evaluation import calibrate, outcomes, threshold_for
-from spansieve.evaluation.reliability import draw_reliability
 
 PREDICTIONS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40)
 
@@ -127,9 +126,3 @@ def test_what_no_threshold_is_found_for():
         threshold_for(1.5, [0.5], [True], 1)
     with pytest.raises(ValueError, match="num_gold must be at least the 1 that are right, got 0"):
         threshold_for(0.5, [0.5], [True], 0)
-
-
-def test_a_diagram_is_drawn(tmp_path):
-    for name, given_ in (("some", ([0.95, 0.9, 0.55, 0.3], [True, True, False, False])), ("none", ([], []))):
-        draw_reliability(calibrate(*given_), tmp_path / name, title=name)
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

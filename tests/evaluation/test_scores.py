@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from seqeval.metrics.v1 import precision_recall_fscore_support
 from seqeval.scheme import IOB2
 
+from spansieve import evaluation
 from spansieve.evaluation import Counts, Scores, evaluate
-from spansieve.evaluation.scores import bucket_of
+from spansieve.evaluation.scores import bucket_of, evaluate_levels
 from tests.evaluation.segmentations import LABELS, bio, corpora
 
 GOLD = [[(0, 2, "PER"), (4, 5, "LOC")], [], [(1, 2, "ORG")]]
@@ -185,3 +186,42 @@ def test_segments_lie_within_the_sentence():
 def test_labels_are_names():
     with pytest.raises(TypeError, match=r"predicted\[0\] must have names for labels, got \(0, 1, 3\); LabelSet.name"):
         evaluate([[]], [[(0, 1, 3)]])
+
+
+def test_the_package_offers_its_members():
+    for name in dir(evaluation):
+        assert getattr(evaluation, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'unheard_of'"):
+        _ = evaluation.unheard_of
+
+
+# ---- Outer and inner segments ------------------------------------------------------------------------------------
+
+NESTED = [[(0, 4, "ORG"), (1, 2, "LOC"), (5, 6, "PER")], [(0, 1, "LOC")]]
+
+
+def counts(scores):
+    return (scores.micro.true_positives, scores.micro.gold, scores.micro.predicted)
+
+
+def test_gold_against_itself():
+    levels = evaluate_levels(NESTED, NESTED)
+    assert {name: counts(one) for name, one in levels.items()} == {
+        "all": (4, 4, 4),
+        "outer": (3, 3, 3),
+        "inner": (1, 1, 1),
+    }
+
+
+def test_a_level_is_that_among_its_own():
+    """Without its container an inner segment is an outer one: right in all, wrong in both levels."""
+    levels = evaluate_levels(NESTED, [[(1, 2, "LOC"), (5, 6, "PER")], [(0, 2, "LOC"), (0, 1, "LOC")]])
+    assert counts(levels["all"]) == (3, 4, 4)
+    assert counts(levels["outer"]) == (1, 3, 3)
+    assert counts(levels["inner"]) == (0, 1, 1)
+
+
+def test_two_labels_on_one_span_are_both_outer():
+    levels = evaluate_levels([[(0, 2, "A"), (0, 2, "B")]], [[(0, 2, "A")]])
+    assert counts(levels["outer"]) == (1, 2, 1)
+    assert counts(levels["inner"]) == (0, 0, 0)

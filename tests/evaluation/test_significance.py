@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spansieve.evaluation import Difference, compare, evaluate
-from spansieve.evaluation.significance import holm, paired_counts, paired_difference
+from spansieve.evaluation.significance import comparison_rows, holm, paired_counts, paired_difference
 from tests.evaluation.segmentations import corpora
 
 RESAMPLES = 4000
@@ -160,3 +160,11 @@ def test_holm_is_by_its_definition(p_values):
     for rank, i in enumerate(order):
         steps = [(len(p_values) - k) * p_values[j] for k, j in enumerate(order[: rank + 1])]
         assert corrected[i] == min(1.0, max(steps))
+
+
+def test_rows_of_a_comparison():
+    gold = [[(0, 2, "PER"), (4, 5, "LOC")], [(1, 2, "ORG")]]
+    predicted = [[(0, 2, "PER"), (3, 5, "LOC")], [(1, 2, "ORG")]]
+    rows = comparison_rows(compare(gold, predicted, gold, resamples=10))
+    assert [row["label"] for row in rows] == ["LOC", "ORG", "PER", "micro", "macro"]
+    assert [row["difference"] for row in rows[:3]] == [1, 0, 0]

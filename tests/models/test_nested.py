@@ -12,7 +12,7 @@ from spansieve import Entity, Segment, load
 from spansieve.cli.predict import Output, _write, highlighted
 from spansieve.data.example import Example
 from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
@@ -137,14 +137,14 @@ def test_conll_takes_the_outermost_and_says_what_it_leaves_out(folder, capsys):
 
 @pytest.mark.parametrize("name", ["jsonl", "jsonl-text", "brat", "doccano", "prodigy", "label-studio"])
 def test_formats_that_can_nest_lose_nothing(name, tmp_path):
-    notes = Notes()
-    write_examples(DEV, tmp_path / "out", name, notes=notes)
+    notes = ReaderWarnings()
+    write_examples(DEV, tmp_path / "out", name, warnings=notes)
     read = read_examples(tmp_path / "out", name)
     segments = [(example.tokens[s.start : s.end], s.label) for example in read for s in example.segments]
     assert segments == [(example.tokens[s.start : s.end], s.label) for example in DEV for s in example.segments]
 
 
 def test_formats_that_cannot_say_so(tmp_path):
-    notes = Notes()
-    write_examples(DEV, tmp_path / "out.conll", "conll", notes=notes)
+    notes = ReaderWarnings()
+    write_examples(DEV, tmp_path / "out.conll", "conll", warnings=notes)
     assert notes.counts == {"overlapping entities dropped, since tags are flat": 8}  # one of each club

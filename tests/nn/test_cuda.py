@@ -8,10 +8,10 @@ from torch import nn
 
 from spansieve.models.head import IGNORED
 from spansieve.nn import span_scorers
-from spansieve.nn.hidden_of_spans import HiddenOfSpans, compiled_for
+from spansieve.nn.span_hidden_layer import SpanHiddenLayer, compiled_for
 from spansieve.nn.span_scorers import EndpointScorer
 
-hidden_on_gpu = pytest.importorskip("spansieve.nn.cuda.hidden_of_spans", reason="Triton is not installed")
+hidden_on_gpu = pytest.importorskip("spansieve.nn.cuda.span_hidden_kernels", reason="Triton is not installed")
 cross_entropy = pytest.importorskip("spansieve.nn.cuda.cross_entropy", reason="Triton is not installed")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -62,8 +62,8 @@ def test_without_gradients_it_goes_by_blocks(block, monkeypatch):
 def test_half_precision_is_added_up_in_single():
     made = scorer(4, 5, True, torch.float32)
     projected = made(torch.randn(2, 6, 6, device=DEVICE))[0].detach()
-    half = HiddenOfSpans.apply(projected.bfloat16(), made.width.weight, hidden_on_gpu)
-    single = HiddenOfSpans.apply(projected.bfloat16().float(), made.width.weight, hidden_on_gpu)
+    half = SpanHiddenLayer.apply(projected.bfloat16(), made.width.weight, hidden_on_gpu)
+    single = SpanHiddenLayer.apply(projected.bfloat16().float(), made.width.weight, hidden_on_gpu)
     assert half.dtype is torch.bfloat16
     torch.testing.assert_close(half, single.bfloat16())
 

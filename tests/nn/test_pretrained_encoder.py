@@ -10,7 +10,7 @@ from spansieve.config import EncoderConfig, ModelConfig
 from spansieve.nn import pretrained_encoder
 from spansieve.nn.encoder import build_encoder
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
-from spansieve.nn.windows import windows_over
+from spansieve.nn.subwords import windows_over
 from tests.nn.tiny import bert_folder, change_settings, roberta_folder
 
 POOLINGS = ["first", "mean", "last"]
@@ -112,18 +112,18 @@ def test_in_prediction_windows_are_read_a_few_at_a_time(bert, monkeypatch):
     made.model.register_forward_pre_hook(
         lambda _, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True
     )
-    monkeypatch.setattr(pretrained_encoder, "MOST_SUBWORDS", 60)
+    monkeypatch.setattr(pretrained_encoder, "MAX_SUBWORDS", 60)
     torch.testing.assert_close(vectors(made, sentences), at_once, rtol=1e-4, atol=1e-5)
     assert len(seen) > 2
     assert max(seen) == 5
 
 
 def test_the_limit_is_what_the_model_and_the_tokenizer_can_take(bert, roberta, tmp_path):
-    assert encoder(bert).layout.room == 64 - 2
-    assert encoder(roberta).layout.room == 66 - 2 - 2  # two positions are never a subword's
+    assert encoder(bert).layout.capacity == 64 - 2
+    assert encoder(roberta).layout.capacity == 66 - 2 - 2  # two positions are never a subword's
     folder = roberta_folder(tmp_path)
     change_settings(folder, "tokenizer_config.json", model_max_length=64)
-    assert encoder(folder).layout.room == 64 - 2
+    assert encoder(folder).layout.capacity == 64 - 2
     for made in (encoder(bert), encoder(roberta)):
         assert vectors(made, [["the"] * 500]).shape == (1, 500, 16)
 

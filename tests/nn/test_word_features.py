@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spansieve.nn import word_features
-from spansieve.nn.casing import LOWER, MIXED, NUMBER, OTHER, TITLE, UPPER, casing_of
-from spansieve.nn.word_features import FIELDS, LONGEST, WordFeatures, grams_of, shape_of
+from spansieve.nn.subwords import LOWER, MIXED, NUMBER, OTHER, TITLE, UPPER, casing_of
+from spansieve.nn.word_features import FIELDS, MAX_CHARACTERS, WordFeatures, grams_of, shape_of
 
 ODD = ["", " ", "\u200b", "\ud800", "👩‍👩‍👧", "e\u0301", "العربية", "x" * 100_000, "\0", "²"]
 ANY_WORD = st.text(st.characters(), max_size=40)  # surrogates included
@@ -49,7 +49,7 @@ def test_a_word_has_the_same_rows_in_any_company(words):
 def test_odd_words(word):
     rows = WordFeatures(100)([word])
     assert rows.fields.shape == (1, len(FIELDS))
-    assert len(rows.grams) <= 4 * (LONGEST + 2)
+    assert len(rows.grams) <= 4 * (MAX_CHARACTERS + 2)
     assert 1 <= casing_of(word) <= OTHER
 
 
@@ -60,7 +60,7 @@ def test_no_words():
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(word_features, "MOST_CACHED", 10)
+    monkeypatch.setattr(word_features, "MAX_CACHED", 10)
     features = WordFeatures(100)
     for i in range(100):
         features([f"word{i}"])
@@ -71,7 +71,7 @@ def test_shape_and_pieces():
     assert shape_of("McGill-2b") == "XxXxxx-dx"
     assert shape_of("العربية") == "xxxx"
     assert grams_of("") == ["<>"]
-    assert len(shape_of("aB" * 1000)) <= LONGEST
+    assert len(shape_of("aB" * 1000)) <= MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ import sys
 from importlib.metadata import entry_points, version
 import spansieve
 from spansieve.config import preset, presets
+from spansieve.data.sample import sample_corpus
 from spansieve.serving.static import page_files
 
 assert spansieve.__file__.startswith(sys.prefix), spansieve.__file__
@@ -30,6 +31,7 @@ assert version("spansieve") == spansieve.__version__
 assert {"demo", "builtin", "pretrained"} <= set(presets())
 assert preset("demo").model.head == "fsemicrf"
 assert {"index.html", "page.js", "page.css", "icon.svg"} <= set(page_files())
+assert len(sample_corpus().train) == 4000  # made of text files
 (factory,) = entry_points(group="spacy_factories", name="spansieve")
 assert factory.load().__name__ == "make_component"
 """

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from spansieve.data.batching import batches_by_length
 from spansieve.data.tokenizer import Token, tokens_of_text
 from spansieve.models.heads import HEADS
-from spansieve.nn import subword_counts
-from spansieve.nn.subword_counts import SubwordCounts
 from spansieve.prediction.predictor import Predictor
 from tests.prediction.trained import FAMILIAR, trained, trained_pretrained
 
@@ -84,15 +82,6 @@ def test_sizes_are_the_subwords_that_the_encoder_reads(pretrained):
     assert sizes == [int(mask.sum()) - specials for mask in read["attention_mask"][:2]] + [0, 2]
     (batch,) = batches_by_length(sizes, 100, 100)
     assert batch == [2, 0, 3, 1]
-
-
-def test_what_is_remembered_has_a_limit(pretrained, monkeypatch):
-    monkeypatch.setattr(subword_counts, "MOST_KNOWN", 4)
-    encoder = pretrained.tagger.encoder
-    counts = SubwordCounts(encoder.tokenizer.backend_tokenizer)
-    for sentence in (["Paris", "Ada"], ["Rome", "Ada", "Chen"], ["Paris", "in", "New", "York", "."]):
-        assert counts([sentence]) == encoder.sizes([sentence])
-        assert len(counts._known) <= 5
 
 
 # ---- Other tokenizers ------------------------------------------------------------------------------------------------

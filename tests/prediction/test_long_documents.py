@@ -12,7 +12,7 @@ from spansieve.config import BuiltinConfig, EncoderConfig, ModelConfig
 from spansieve.data.example import Example
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import Tagger
-from spansieve.nn.windows import windows_over
+from spansieve.nn.subwords import windows_over
 from spansieve.prediction.predictor import Predictor
 from tests.training import runs
 from tests.training.encoders import tiny_encoder

@@ -10,7 +10,7 @@ import pytest
 
 from spansieve.data.formats import read_examples
 from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.models.storage import version_of
 from spansieve.prediction.preannotation import FORMS, suggest
 from tests.prediction.trained import trained
@@ -82,7 +82,7 @@ def test_labels_that_were_put_right_come_back_right(tmp_path, suggestions):
 def test_tasks_that_nobody_looked_at_are_no_annotations(tmp_path, suggestions):
     tasks = [FORMS["label-studio"](one) for one in suggestions]
     (tmp_path / "tasks.json").write_text(json.dumps(tasks))
-    notes = Notes()
+    notes = ReaderWarnings()
     assert read_examples(tmp_path / "tasks.json", "label-studio", notes) == []
     assert notes.counts["tasks without annotations left out"] == len(TEXTS)
 

@@ -8,7 +8,6 @@ import pytest
 
 from spansieve.data.example import Example
 from spansieve.prediction.predictor import load
-from spansieve.training.plots import draw_curves
 from spansieve.training.run import train
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
@@ -80,30 +79,6 @@ def test_no_place_on_this_machine_is_in_the_model(tmp_path):
     assert "on the my-encoder encoder" in (result.model / "README.md").read_text()
 
 
-# ---- Curves ----------------------------------------------------------------------------------------------------------
-
-
-def entry(epoch: int, loss: float, graph: dict) -> dict:
-    return {"epoch": epoch, "loss": loss, "dev": {"precision": 0.9, "recall": 0.5, "f1": 0.64}, "graph": graph}
-
-
-GRAPH = {"nodes": 3.0, "edges": 2.0, "filter_recall": 0.9}
-
-
-@pytest.mark.parametrize(
-    "history",
-    [
-        [entry(1, 3.0, GRAPH), entry(2, 1.0, GRAPH)],
-        [entry(1, 3.0, {})],
-        [entry(1, 3.0, {}), entry(2, 0.0, {})],  # a logarithm would have nothing to show
-    ],
-)
-def test_curves_are_drawn(history, tmp_path):
-    draw_curves(history, tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
-
-
 def test_a_run_leaves_its_curves(tmp_path, curves):
     runs.run(tmp_path, training__epochs=1)
     assert (tmp_path / "curves.png").exists()
@@ -112,6 +87,13 @@ def test_a_run_leaves_its_curves(tmp_path, curves):
 def test_who_looks_sees_the_model_before_every_step(tmp_path):
     seen = []
     config = runs.config(training__epochs=2)
-    train(config, runs.TRAIN, runs.DEV, tmp_path, use_cpu=True, look=lambda step, tagger: seen.append((step, tagger)))
+    train(
+        config,
+        runs.TRAIN,
+        runs.DEV,
+        tmp_path,
+        use_cpu=True,
+        before_step=lambda step, tagger: seen.append((step, tagger)),
+    )
     assert [step for step, _ in seen] == list(range(12))
     assert len({id(tagger) for _, tagger in seen}) == 1

@@ -19,6 +19,7 @@ from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
 from spansieve.training.dev_score import DevScore
 from spansieve.training.run import train
 from spansieve.training.run_folder import TrainingError
+from spansieve.training.trainer import uppercased
 from tests.training import runs
 
 
@@ -110,7 +111,7 @@ def test_a_step_goes_by_the_mean_over_its_sentences(tmp_path, parts):
     """However many batches they come in: the rates of the optimizer mean the same for steps of any size."""
     seen, model = [], []
 
-    def look(step: int, tagger: Tagger) -> None:
+    def before_step(step: int, tagger: Tagger) -> None:
         model.append(copy.deepcopy(tagger))
 
     def keep_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:
@@ -124,7 +125,7 @@ def test_a_step_goes_by_the_mean_over_its_sentences(tmp_path, parts):
     )  # fmt: skip
     hook = register_optimizer_step_pre_hook(keep_gradients)
     try:
-        train(settings, runs.TRAIN, runs.DEV, tmp_path, use_cpu=True, look=look)
+        train(settings, runs.TRAIN, runs.DEV, tmp_path, use_cpu=True, before_step=before_step)
     finally:
         hook.remove()
     (found,), (tagger,) = seen, model
@@ -230,3 +231,23 @@ def test_odd_sentences_are_ordinary(tmp_path):
 def test_huge_and_negative_seeds_are_seeds(tmp_path):
     for seed in (10**17, -1):
         runs.run(tmp_path / str(seed), training__seed=seed, training__epochs=1)
+
+
+# ---- Augmentation ----------------------------------------------------------------------------------------------------
+
+TOKENS = ("Straße", "in", "Rome", "ﬁn", "42")
+
+
+def test_lengths_and_what_has_no_capitals_stay():
+    assert list(uppercased(TOKENS, 1.0, "0")) == ["Straße", "IN", "ROME", "ﬁn", "42"]
+
+
+def test_never_and_the_same_for_the_same_seed():
+    assert uppercased(TOKENS, 0.0, "0") is TOKENS
+    assert [uppercased(TOKENS, 0.5, str(i)) for i in range(20)] == [uppercased(TOKENS, 0.5, str(i)) for i in range(20)]
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_as_often_as_asked_for(rate):
+    changed = sum(uppercased(TOKENS, rate, str(i)) is not TOKENS for i in range(2000))
+    assert abs(changed / 2000 - rate) < 0.04

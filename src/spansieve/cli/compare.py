@@ -54,7 +54,7 @@ def compare(
 
 def _show_scores(console: Console, comparison: Comparison, data: Path) -> None:
     from spansieve.cli.tables import percent
-    from spansieve.evaluation.tables import comparison_rows
+    from spansieve.evaluation.significance import comparison_rows
 
     table = Table(title=escape(f"F1 on {data}"), title_justify="left")
     table.add_column("label")

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from spansieve.cli.data import FORMAT_HELP, OPTION_HELP, read_options
-from spansieve.data.flattening import flat_examples
 from spansieve.data.formats import FORMATS, format_of, format_to_write, read_examples, write_examples
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.overlap_resolution import flat_examples
+from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
 WRITABLE = ", ".join(name for name, format in FORMATS.items() if format.writer)
@@ -40,7 +40,7 @@ def convert(
         raise ValueError(f"OUT must not exist yet, got {target}; give --force to overwrite it")
     written = to_format or format_to_write(target)
     console = Console()
-    reading, writing = Notes(), Notes()
+    reading, writing = ReaderWarnings(), ReaderWarnings()
     if not source.exists():
         raise FileNotFoundError(f"no file or folder {source}")
     read = from_format or format_of(source)

@@ -14,7 +14,7 @@ from rich.table import Table
 from spansieve.data.corpus_stats import DataReport, report_of
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import FORMATS, format_of, read_examples
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 MOST_WIDTHS = 15
 FORMAT_HELP = f"one of {', '.join(FORMATS)}; found out from name and content where not given"
@@ -41,10 +41,10 @@ def data(
     Example: spansieve data train.conll dev.conll test.conll --max-width 8
     """
     splits: dict[str, list[Example]] = {}
-    notes: dict[str, Notes] = {}
+    notes: dict[str, ReaderWarnings] = {}
     for path in _files(paths, format):
         name = path.name if path.name not in splits else str(path)
-        notes[name] = Notes()
+        notes[name] = ReaderWarnings()
         splits[name] = read_examples(path, format, notes[name], **read_options(option))
     report = report_of(splits, max_width, {name: noted.counts for name, noted in notes.items()})
     if json_file is not None:
@@ -84,7 +84,7 @@ def _files(paths: Iterable[Path], format: str | None) -> list[Path]:
     return files
 
 
-def show_report(console: Console, report: DataReport, notes: dict[str, Notes]) -> None:
+def show_report(console: Console, report: DataReport, notes: dict[str, ReaderWarnings]) -> None:
     console.print(_overview(report))
     console.print(_labels(report))
     console.print(_widths(report))

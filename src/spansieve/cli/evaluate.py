@@ -44,7 +44,7 @@ def evaluate(
     """
     from spansieve.cli.reading import read_with_notes
     from spansieve.cli.tables import reliability_table
-    from spansieve.evaluation.reliability import draw_reliability
+    from spansieve.evaluation.plots import draw_reliability
     from spansieve.integrations.hub import load
     from spansieve.prediction.model_evaluation import assess
 

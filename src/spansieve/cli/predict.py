@@ -159,7 +159,7 @@ def _write_conll(
     sentences: bool,
     constraints: Iterable[Constraints] | None,
 ) -> None:
-    from spansieve.data.flattening import flat
+    from spansieve.data.overlap_resolution import flat
     from spansieve.data.tag_schemes import tags_of_segments
 
     lost = 0

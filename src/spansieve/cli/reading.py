@@ -9,11 +9,11 @@ from rich.markup import escape
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 
 def read_with_notes(path: Path, format: str | None, console: Console) -> list[Example]:
-    notes = Notes()
+    notes = ReaderWarnings()
     examples = read_examples(path, format, notes)
     if notes:
         console.print(f"[yellow]{escape(f'{path}: {notes}')}[/]", highlight=False, soft_wrap=True)

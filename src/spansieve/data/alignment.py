@@ -1,7 +1,8 @@
 """Annotations of characters ↔ examples of tokens.
 
 A token that an entity begins or ends in is cut there, so that no annotation is lost or moved. Blanks at an entity's
-borders belong to no token; an entity of nothing but blanks is left out and noted. Sentences never end inside an entity.
+borders belong to no token; an entity of nothing but blanks is left out with a warning. Sentences never end inside an
+entity.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token, sentence_spans, split_at, tokens_of_text
 from spansieve.segments import NamedSegment
 
@@ -42,22 +43,21 @@ def examples_of_text(
     breaks: Iterable[int] = (),
     only_breaks: bool = False,
     split_sentences: bool = True,
-    place: str = "",
-    notes: Notes | None = None,
+    location: str = "",
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The sentences of an annotated text; `text` and `offsets` of each are those of the whole document.
 
     `tokens`: where the file brings its own; `breaks`: characters before which a sentence ends, such as a headline's
-    end; with `only_breaks` none ends elsewhere; `place` names the file and line in errors and notes.
+    end; with `only_breaks` none ends elsewhere; `location` names the file and line in errors and warnings.
     """
-    notes = notes if notes is not None else Notes()
-    kept = _checked(text, annotations, place, notes)
+    kept = _checked(text, annotations, location, warnings)
     whole = list(tokens) if tokens is not None else tokens_of_text(text)
     cut = split_at(whole, (border for start, end, _ in kept for border in (start, end)))
-    notes.add("tokens cut where an entity begins or ends within them", place, len(cut) - len(whole))
+    warnings.add("tokens cut where an entity begins or ends within them", location, len(cut) - len(whole))
     if not cut:
         return []
-    segments = sorted(_segments(cut, kept, place, notes))
+    segments = sorted(_segments(cut, kept, location, warnings))
     spans = [(0, len(cut))]
     if split_sentences:
         spans = sentence_spans(text, cut, [(start, end) for start, end, _ in kept], breaks, only_breaks)
@@ -65,7 +65,7 @@ def examples_of_text(
 
 
 def documents_of_examples(
-    examples: Iterable[Example], notes: Notes | None = None, join_unnamed: bool = False
+    examples: Iterable[Example], warnings: ReaderWarnings = IGNORED, join_unnamed: bool = False
 ) -> Iterator[Document]:
     """Join consecutive examples of one document again.
 
@@ -78,8 +78,7 @@ def documents_of_examples(
             yield Document(name, text, sorted(annotations))
             continue
         sentences = list(group)
-        if notes is not None:
-            notes.add("texts made by joining tokens with blanks", str(name or ""), len(sentences))
+        warnings.add("texts made by joining tokens with blanks", str(name or ""), len(sentences))
         together = name is not None or join_unnamed
         yield from (_joined(name, part) for part in ([sentences] if together else ([s] for s in sentences)))
 
@@ -108,23 +107,25 @@ def sentence_text(example: Example) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _checked(
-    text: str, annotations: Iterable[tuple[int, int, str]], place: str, notes: Notes
+    text: str, annotations: Iterable[tuple[int, int, str]], location: str, warnings: ReaderWarnings
 ) -> list[tuple[int, int, str]]:
     kept = []
     for start, end, label in annotations:
         if not 0 <= start <= end <= len(text):
-            message = f"{place}: an entity must lie within the {len(text)} characters of its text, got {start} to {end}"
+            message = (
+                f"{location}: an entity must lie within the {len(text)} characters of its text, got {start} to {end}"
+            )
             raise DataError(f"{message} ({label})")
         if start == end:
-            notes.add("entities without characters left out", place)
+            warnings.add("entities without characters left out", location)
         else:
             kept.append((start, end, label))
-    notes.add("entities given twice read once", place, len(kept) - len(set(kept)))
+    warnings.add("entities given twice read once", location, len(kept) - len(set(kept)))
     return sorted(set(kept))
 
 
 def _segments(
-    tokens: Sequence[Token], annotations: Iterable[tuple[int, int, str]], place: str, notes: Notes
+    tokens: Sequence[Token], annotations: Iterable[tuple[int, int, str]], location: str, warnings: ReaderWarnings
 ) -> Iterator[NamedSegment]:
     starts, ends = [token.start for token in tokens], [token.end for token in tokens]
     for start, end, label in annotations:
@@ -132,7 +133,7 @@ def _segments(
         if first < after:
             yield NamedSegment(first, after, label)
         else:
-            notes.add("entities of nothing but blanks left out", place)
+            warnings.add("entities of nothing but blanks left out", location)
 
 
 def _sentence(
@@ -157,14 +158,9 @@ def _characters(example: Example, segment: NamedSegment) -> tuple[int, int]:
 def _joined(name: str | None, examples: Iterable[Example]) -> Document:
     texts, annotations, position = [], [], 0
     for example in examples:
-        starts = []
-        for token in example.tokens:
-            starts.append(position)
-            position += len(token) + 1
-        annotations += [
-            Annotation(starts[s.start], starts[s.end - 1] + len(example.tokens[s.end - 1]), s.label)
-            for s in example.segments
-        ]
-        texts.append(" ".join(example.tokens))
-        position += 1 if example.tokens else 2  # the blank line
+        text, offsets = sentence_text(example)
+        for start, end, label in example.segments:
+            annotations.append(Annotation(position + offsets[start][0], position + offsets[end - 1][1], label))
+        texts.append(text)
+        position += len(text) + 2  # the blank line
     return Document(name, "\n\n".join(texts), annotations)

@@ -39,8 +39,8 @@ def plan_epoch(lengths: Sequence[int], step_size: int, seed: int, epoch: int, sm
     return steps
 
 
-def share(step: Sequence[int], process: int, processes: int, parts: int) -> list[list[int]]:
-    """One process's part of a step, as `parts` batches that are taken one after the other; none of them is empty."""
+def process_batches(step: Sequence[int], process: int, processes: int, parts: int) -> list[list[int]]:
+    """The batches of one process's part of a step, `parts` of them at most; none of them is empty."""
     if len(step) < processes:
         raise ValueError(
             f"a step must have a sentence for each of the {processes} processes, got {len(step)}: train on fewer"
@@ -49,11 +49,11 @@ def share(step: Sequence[int], process: int, processes: int, parts: int) -> list
     return [list(own[part::parts]) for part in range(parts) if part < len(own)]
 
 
-def batches_by_length(lengths: Sequence[int], most_tokens: int, most_sentences: int) -> Iterator[list[int]]:
+def batches_by_length(lengths: Sequence[int], max_tokens: int, max_sentences: int) -> Iterator[list[int]]:
     """Batch sentences of like length, padding counted: each index once. A longer sentence stands alone."""
     batch: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if batch and (len(batch) == most_sentences or (len(batch) + 1) * lengths[i] > most_tokens):
+        if batch and (len(batch) == max_sentences or (len(batch) + 1) * lengths[i] > max_tokens):
             yield batch
             batch = []
         batch.append(i)
@@ -62,17 +62,17 @@ def batches_by_length(lengths: Sequence[int], most_tokens: int, most_sentences: 
 
 
 def batches_of_groups(
-    lengths: Sequence[int], groups: Sequence[Sequence[int]], most_tokens: int, most_sentences: int
+    lengths: Sequence[int], groups: Sequence[Sequence[int]], max_tokens: int, max_sentences: int
 ) -> list[list[int]]:
     """Batch each sentence of the groups once, with others of its group that are alike in length.
 
-    >>> batches_of_groups([2, 9, 2, 2], [[0, 1, 2], [3]], most_tokens=10, most_sentences=2)
+    >>> batches_of_groups([2, 9, 2, 2], [[0, 1, 2], [3]], max_tokens=10, max_sentences=2)
     [[0, 2], [1], [3]]
     """
     return [
         [group[k] for k in batch]
         for group in groups
-        for batch in batches_by_length([lengths[i] for i in group], most_tokens, most_sentences)
+        for batch in batches_by_length([lengths[i] for i in group], max_tokens, max_sentences)
     ]
 
 
@@ -101,7 +101,7 @@ def prepared_ahead(items: Sequence[Item], make: Callable[[Item], Made], depth: i
             yield made  # type: ignore[misc]
     finally:
         is_abandoned.set()
-        while thread.is_alive():  # it may wait for room
+        while thread.is_alive():  # it may wait for the queue
             while not queue.empty():
                 queue.get_nowait()
             thread.join(timeout=0.05)

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from spansieve.data.example import Example
-from spansieve.data.flattening import flat
+from spansieve.data.overlap_resolution import flat
 from spansieve.segments import NamedSegment
 
 QUANTILES = {"least": 0.0, "median": 0.5, "90 %": 0.9, "99 %": 0.99, "most": 1.0}
@@ -34,7 +34,7 @@ class SplitReport:
     lost_when_flat: int  # the entities that `flat` drops
     repeated_sentences: int  # those seen before in the split
     lost_to_max_width: dict[str, int] = field(default_factory=dict)  # by label, where a max_width was given
-    notes: dict[str, int] = field(default_factory=dict)  # what its reader noted
+    warnings: dict[str, int] = field(default_factory=dict)  # of its reader, and how often
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,22 @@ class DataReport:
 def report_of(
     splits: Mapping[str, Sequence[Example]],
     max_width: int | None = None,
-    notes: Mapping[str, Mapping[str, int]] | None = None,
+    warnings: Mapping[str, Mapping[str, int]] | None = None,
 ) -> DataReport:
     """A report of one or more splits, the training split first.
 
-    `max_width`: also count the entities that are wider. `notes`: by split, what its reader noted.
+    `max_width`: also count the entities that are wider. `warnings`: by split, those of its reader.
     """
     if max_width is not None and max_width < 1:
         raise ValueError(f"max_width must be at least 1, got {max_width}")
     reports = {
-        name: _split_report(examples, max_width, dict((notes or {}).get(name, {}))) for name, examples in splits.items()
+        name: _split_report(examples, max_width, dict((warnings or {}).get(name, {})))
+        for name, examples in splits.items()
     }
     return DataReport(reports, _shared_sentences(splits), _unknown_labels(reports), max_width)
 
 
-def _split_report(examples: Sequence[Example], max_width: int | None, notes: dict[str, int]) -> SplitReport:
+def _split_report(examples: Sequence[Example], max_width: int | None, warnings: dict[str, int]) -> SplitReport:
     segments = [segment for example in examples for segment in example.segments]
     pairs = [pair for example in examples if example.has_overlaps() for pair in overlapping_pairs(example)]
     wide = [segment.label for segment in segments if max_width is not None and segment.width > max_width]
@@ -94,7 +95,7 @@ def _split_report(examples: Sequence[Example], max_width: int | None, notes: dic
         lost_when_flat=sum(len(flat(example)[1]) for example in examples),
         repeated_sentences=len(examples) - len({example.tokens for example in examples}),
         lost_to_max_width=dict(Counter(wide).most_common()),
-        notes=notes,
+        warnings=warnings,
     )
 
 
@@ -117,7 +118,7 @@ def _quantiles(lengths: list[int]) -> dict[str, int]:
     if not lengths:
         return dict.fromkeys(QUANTILES, 0)
     lengths = sorted(lengths)
-    return {name: lengths[round(share * (len(lengths) - 1))] for name, share in QUANTILES.items()}
+    return {name: lengths[round(quantile * (len(lengths) - 1))] for name, quantile in QUANTILES.items()}
 
 
 def _shared_sentences(splits: Mapping[str, Sequence[Example]]) -> list[SharedSentences]:

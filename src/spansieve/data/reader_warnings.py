@@ -1,33 +1,33 @@
-"""What a reader or writer could not represent as it stood: counted, with the first places, and never silent."""
+"""What a reader or writer could not represent as it stood: counted, with the first locations, and never silent."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-MOST_PLACES = 3
+MAX_LOCATIONS = 3
 
 
-class Notes:
+class ReaderWarnings:
     """Warnings of a reader or writer: how often each thing happened, and where first.
 
-    >>> notes = Notes()
-    >>> notes.add("discontinuous entities read from their first part to their last", "a.ann line 3")
-    >>> print(notes)
+    >>> warnings = ReaderWarnings()
+    >>> warnings.add("discontinuous entities read from their first part to their last", "a.ann line 3")
+    >>> print(warnings)
     1 × discontinuous entities read from their first part to their last (a.ann line 3)
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.places: dict[str, list[str]] = {}
+        self.locations: dict[str, list[str]] = {}
 
     def add(self, what: str, where: str = "", count: int = 1) -> None:
         if not count:
             return
         self.counts[what] += count
-        places = self.places.setdefault(what, [])
-        if where and len(places) < MOST_PLACES:
-            places.append(where)
+        locations = self.locations.setdefault(what, [])
+        if where and len(locations) < MAX_LOCATIONS:
+            locations.append(where)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """What happened and how often, the most frequent first."""
@@ -39,7 +39,15 @@ class Notes:
     def __str__(self) -> str:
         lines = []
         for what, count in self:
-            places = ", ".join(self.places[what])
-            more = ", …" if count > len(self.places[what]) > 0 else ""
-            lines.append(f"{count:,} × {what}" + (f" ({places}{more})" if places else ""))
+            locations = ", ".join(self.locations[what])
+            more = ", …" if count > len(self.locations[what]) > 0 else ""
+            lines.append(f"{count:,} × {what}" + (f" ({locations}{more})" if locations else ""))
         return "\n".join(lines)
+
+
+class _Ignored(ReaderWarnings):
+    def add(self, what: str, where: str = "", count: int = 1) -> None:
+        pass
+
+
+IGNORED = _Ignored()  # for callers who do not ask for them

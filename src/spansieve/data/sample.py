@@ -15,21 +15,7 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 from spansieve.data.example import Example
-from spansieve.data.sample_clauses import DOMAINS
-from spansieve.data.sample_lines import (
-    CHAT,
-    ENDINGS,
-    HEADLINES,
-    JOINTS,
-    NAMELESS,
-    ONE_TOKEN,
-    OPENERS,
-    RESULTS,
-    SHOUTED,
-    SPEECH,
-    WORDS,
-)
-from spansieve.data.sample_names import HE, KEPT_FROM_TRAIN, PARTS, PATTERNS, SHE
+from spansieve.data.sample_templates import DOMAINS, HE, KEPT_FROM_TRAIN, LINES, PARTS, PATTERNS, SHE, WORDS
 from spansieve.segments import NamedSegment
 
 LABELS = ("EVENT", "LOC", "ORG", "PER")
@@ -114,8 +100,8 @@ class _Writer:
                 yield example
 
     def _sentence(self) -> Example:
-        style, lines = self._dice.pick(_KINDS)
-        template = self._clauses() if lines is None else self._line(lines)
+        style, kind = self._dice.pick(_KINDS)
+        template = self._clauses() if kind is None else self._line(LINES[kind])
         pieces = self._named(self._chosen(template))
         return _example([(style(words), label) for words, label in pieces], is_sentence=style is str)
 
@@ -124,11 +110,11 @@ class _Writer:
         domain = self._dice.pick(DOMAINS)
         template = self._line(domain)
         if self._dice.happens(0.15):
-            template = f"{template} {self._dice.pick(JOINTS)} {self._line(domain)}"
+            template = f"{template} {self._dice.pick(LINES['joints'])} {self._line(domain)}"
         if self._dice.happens(0.3):
-            template = f"{self._dice.pick(OPENERS)} {template}"
+            template = f"{self._dice.pick(LINES['openers'])} {template}"
         if self._dice.happens(0.2):
-            template = f"{template} {self._dice.pick(ENDINGS)}"
+            template = f"{template} {self._dice.pick(LINES['endings'])}"
         return f"{template} ."
 
     def _line(self, lines: Sequence[str]) -> str:
@@ -208,13 +194,13 @@ _KNOWN_PARTS = {part: tuple(n for n in names if n not in KEPT_FROM_TRAIN) for pa
 _NEW_PARTS = {part: tuple(n for n in names if n in KEPT_FROM_TRAIN) for part, names in PARTS.items()}
 
 # How a line is spelled and where it comes from, None for clauses, as often as it comes up among a hundred.
-_KINDS: tuple[tuple[Callable[[str], str], Sequence[str] | None], ...] = (
+_KINDS: tuple[tuple[Callable[[str], str], str | None], ...] = (
     *[(str, None)] * 69,
-    *[(str, SPEECH)] * 7,
-    *[(str, NAMELESS)] * 12,
-    *[(str, HEADLINES)] * 4,
-    *[(str.upper, SHOUTED)] * 2,
-    *[(str.lower, CHAT)] * 3,
-    *[(str, RESULTS)] * 2,
-    *[(str, ONE_TOKEN)] * 1,
+    *[(str, "speech")] * 7,
+    *[(str, "nameless")] * 12,
+    *[(str, "headlines")] * 4,
+    *[(str.upper, "shouted")] * 2,
+    *[(str.lower, "chat")] * 3,
+    *[(str, "results")] * 2,
+    *[(str, "one_token")] * 1,
 )

@@ -176,8 +176,8 @@ def _tags_of_segment(segment: NamedSegment, scheme: str, is_adjacent: bool) -> l
     return tags
 
 
-def _may_follow(before: tuple[str, str | None], here: tuple[str, str | None], scheme: str) -> bool:
-    prefix, label = here
+def _may_follow(before: tuple[str, str | None], tag: tuple[str, str | None], scheme: str) -> bool:
+    prefix, label = tag
     if scheme == "IO":
         return True
     if scheme == "BIO":

@@ -112,7 +112,7 @@ def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
 def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentences: bool = True) -> list[list[Token]]:
     """The sequences of tokens that a model reads of a text: its sentences or, without, the text as one.
 
-    >>> [[token.text for token in found] for found in sequences_of_text("He left. She, too.", sentences=False)]
+    >>> [[token.text for token in sequence] for sequence in sequences_of_text("He left. She, too.", sentences=False)]
     [['He', 'left', '.', 'She', ',', 'too', '.']]
     """
     tokens = tokens_of_text(text) if tokenizer is tokens_of_text else _checked(text, tokenizer(text))
@@ -124,18 +124,17 @@ def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentence
 def _checked(text: str, tokens: Iterable[Token]) -> list[Token]:
     """Check the tokens of another tokenizer: their offsets become those of the entities."""
     checked, reached = [], 0
-    for token in tokens:
-        found = Token(*token)
-        if not reached <= found.start < found.end <= len(text):
+    for token in (Token(*token) for token in tokens):
+        if not reached <= token.start < token.end <= len(text):
             raise ValueError(
-                f"a tokenizer's tokens must be in order, within the text and not empty, got {found} after {reached} "
+                f"a tokenizer's tokens must be in order, within the text and not empty, got {token} after {reached} "
                 f"of {len(text)} characters"
             )
-        if text[found.start : found.end] != found.text:
-            there = text[found.start : found.end]
-            raise ValueError(f"a token must be what the text has there, {there!r}, got {found}")
-        checked.append(found)
-        reached = found.end
+        expected = text[token.start : token.end]
+        if expected != token.text:
+            raise ValueError(f"a token must be what the text has there, {expected!r}, got {token}")
+        checked.append(token)
+        reached = token.end
     return checked
 
 

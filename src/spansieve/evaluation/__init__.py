@@ -21,22 +21,13 @@ if TYPE_CHECKING:
     from spansieve.evaluation.significance import Difference as Difference
     from spansieve.evaluation.significance import compare as compare
 
-_HOMES = {
-    "Calibration": "calibration",
-    "Comparison": "significance",
-    "Counts": "scores",
-    "Difference": "significance",
-    "Interval": "bootstrap_intervals",
-    "Intervals": "bootstrap_intervals",
-    "Scores": "scores",
-    "Threshold": "calibration",
-    "bootstrap": "bootstrap_intervals",
-    "calibrate": "calibration",
-    "compare": "significance",
-    "evaluate": "scores",
-    "outcomes": "calibration",
-    "threshold_for": "calibration",
+_MEMBERS = {
+    "bootstrap_intervals": ("Interval", "Intervals", "bootstrap"),
+    "calibration": ("Calibration", "Threshold", "calibrate", "outcomes", "threshold_for"),
+    "scores": ("Counts", "Scores", "evaluate"),
+    "significance": ("Comparison", "Difference", "compare"),
 }
+_HOMES = {name: module for module, names in _MEMBERS.items() for name in names}
 __all__ = sorted(_HOMES)
 
 

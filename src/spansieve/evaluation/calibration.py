@@ -58,10 +58,10 @@ def calibrate(probabilities: ArrayLike, is_correct: ArrayLike, bins: int = 10) -
     _check(probability, right, bins)
     probability = probability.clip(0, 1)
     edges = np.arange(bins) / bins
-    place = np.searchsorted(edges, probability, side="right") - 1
-    count = np.bincount(place, minlength=bins)
-    mean = np.bincount(place, probability, minlength=bins) / np.maximum(count, 1)
-    accuracy = np.bincount(place, right, minlength=bins) / np.maximum(count, 1)
+    bin_index = np.searchsorted(edges, probability, side="right") - 1
+    count = np.bincount(bin_index, minlength=bins)
+    mean = np.bincount(bin_index, probability, minlength=bins) / np.maximum(count, 1)
+    accuracy = np.bincount(bin_index, right, minlength=bins) / np.maximum(count, 1)
     gap = abs(mean - accuracy)
     number = max(1, probability.size)
     return Calibration(

@@ -13,9 +13,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from spansieve.data.overlap_resolution import depths
 from spansieve.segments import NamedSegment
 
 Segments = Collection[tuple[int, int, str]]  # of one sentence
+LEVELS = ("all", "outer", "inner")  # of nested segments: those that lie within no other, and those that lie within one
 LENGTH_BUCKETS = (10, 20, 30, 50)  # the longest sentence of each bucket; one more holds all that are longer
 
 _Key = TypeVar("_Key", str, int)
@@ -31,15 +33,15 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        return _share(self.true_positives, self.predicted)
+        return _ratio(self.true_positives, self.predicted)
 
     @property
     def recall(self) -> float:
-        return _share(self.true_positives, self.gold)
+        return _ratio(self.true_positives, self.gold)
 
     @property
     def f1(self) -> float:
-        return _share(2 * self.true_positives, self.gold + self.predicted)
+        return _ratio(2 * self.true_positives, self.gold + self.predicted)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -96,7 +98,7 @@ class Scores:
         return self._mean(lambda counts: counts.f1)
 
     def _mean(self, figure: Callable[[Counts], float]) -> float:
-        return _share(sum(figure(counts) for counts in self.by_label.values()), len(self.by_label))
+        return _ratio(sum(figure(counts) for counts in self.by_label.values()), len(self.by_label))
 
     def __add__(self, other: Scores) -> Scores:
         return Scores(
@@ -157,6 +159,20 @@ def evaluate(gold: Sequence[Segments], predicted: Sequence[Segments], lengths: S
     )
 
 
+def evaluate_levels(gold: Sequence[Segments], predicted: Sequence[Segments]) -> dict[str, Scores]:
+    """The scores of all segments, of the outer ones and of the inner ones. A segment's level is that among its own:
+    of gold among gold, of predictions among predictions.
+
+    >>> levels = evaluate_levels([[(0, 3, "ORG"), (2, 3, "LOC")]], [[(2, 3, "LOC")]])
+    >>> [round(levels[name].f1, 2) for name in LEVELS]
+    [0.67, 0.0, 0.0]
+    """
+    scores = {"all": evaluate(gold, predicted)}
+    for name, is_inner in (("outer", False), ("inner", True)):
+        scores[name] = evaluate([_at(s, is_inner) for s in gold], [_at(s, is_inner) for s in predicted])
+    return scores
+
+
 def segment_sets(
     gold: Sequence[Segments], predicted: Sequence[Segments], lengths: Sequence[int] | None = None
 ) -> Iterator[tuple[set[NamedSegment], set[NamedSegment]]]:
@@ -183,9 +199,14 @@ def bucket_of(length: int) -> str:
     return f"{lowest}+"
 
 
+def _at(segments: Segments, is_inner: bool) -> list[NamedSegment]:
+    named = [NamedSegment(*segment) for segment in segments]
+    return [segment for segment, depth in zip(named, depths(named)) if (depth > 0) == is_inner]
+
+
 def _as_set(name: str, sentence: int, segments: Segments, length: int | None) -> set[NamedSegment]:
-    found = {NamedSegment(*segment) for segment in segments}
-    for segment in found:
+    distinct = {NamedSegment(*segment) for segment in segments}
+    for segment in distinct:
         if not 0 <= segment.start < segment.end:
             raise ValueError(f"{name}[{sentence}] must have segments that end after they start, got {tuple(segment)}")
         if not isinstance(segment.label, str):
@@ -197,10 +218,10 @@ def _as_set(name: str, sentence: int, segments: Segments, length: int | None) ->
                 f"{name}[{sentence}] must have segments within its {length} tokens, got {tuple(segment)}; "
                 "are these the segments of another sentence, or of subwords?"
             )
-    return found
+    return distinct
 
 
-def _share(part: float, whole: float) -> float:
+def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 

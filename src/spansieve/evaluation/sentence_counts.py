@@ -12,7 +12,7 @@ import numpy as np
 
 from spansieve.evaluation.scores import Segments, segment_sets
 
-MOST_AT_ONCE = 4_000_000  # draws held in memory
+MAX_DRAWS = 4_000_000  # draws held in memory
 
 
 class SentenceCounts(NamedTuple):
@@ -53,34 +53,34 @@ def resampled_totals(rows: np.ndarray, resamples: int, generator: np.random.Gene
 
 def parts_of(resamples: int, draws: int) -> Iterator[int]:
     """The resamples in parts that fit into memory."""
-    part = max(1, MOST_AT_ONCE // max(1, draws))
+    part = max(1, MAX_DRAWS // max(1, draws))
     for begin in range(0, resamples, part):
         yield min(part, resamples - begin)
 
 
-def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """The quotient, 0 where there is nothing to divide by."""
     return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole > 0)
 
 
 def precision_of(totals: np.ndarray) -> np.ndarray:
     """Precision, (…, C) → (…)"""
-    return share(totals[..., 0], totals[..., 2])
+    return ratio(totals[..., 0], totals[..., 2])
 
 
 def recall_of(totals: np.ndarray) -> np.ndarray:
     """Recall, (…, C) → (…)"""
-    return share(totals[..., 0], totals[..., 1])
+    return ratio(totals[..., 0], totals[..., 1])
 
 
 def f1_of(totals: np.ndarray) -> np.ndarray:
     """The F1 score, (…, C) → (…)"""
-    return share(2 * totals[..., 0], totals[..., 1] + totals[..., 2])
+    return ratio(2 * totals[..., 0], totals[..., 1] + totals[..., 2])
 
 
 def macro_of(figures: np.ndarray, occurs: np.ndarray) -> np.ndarray:
     """The mean over those labels that occur: (…, Y) → (…)"""
-    return share(np.where(occurs, figures, 0.0).sum(-1), occurs.sum(-1))
+    return ratio(np.where(occurs, figures, 0.0).sum(-1), occurs.sum(-1))
 
 
 def check_resampling(sentences: int, resamples: int) -> None:

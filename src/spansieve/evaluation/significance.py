@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spansieve.evaluation.bootstrap_intervals import Interval
-from spansieve.evaluation.scores import Scores, Segments, evaluate
+from spansieve.evaluation.scores import Counts, Scores, Segments, evaluate
 from spansieve.evaluation.sentence_counts import (
     check_confidence,
     check_resampling,
     parts_of,
+    ratio,
     resampled_totals,
     sentence_counts,
-    share,
 )
 from spansieve.segments import NamedSegment
 
@@ -129,12 +129,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def differences_of(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments]) -> tuple[Difference, ...]:
     """The sentences on which the systems do not predict the same set of segments, in order."""
-    found = []
+    differences = []
     for index, (truth, first, second) in enumerate(zip(gold, a, b)):
         sets = [tuple(sorted({NamedSegment(*segment) for segment in given})) for given in (truth, first, second)]
         if sets[1] != sets[2]:
-            found.append(Difference(index, *sets))
-    return tuple(found)
+            differences.append(Difference(index, *sets))
+    return tuple(differences)
 
 
 def paired_counts(
@@ -160,10 +160,19 @@ def paired_counts(
     return totals
 
 
+def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """The rows of a table: F1 of both systems per label and over all, and what b gains."""
+    a, b = comparison.a, comparison.b
+    labels = sorted({*a.by_label, *b.by_label})
+    figures = [(label, _f1(a, label), _f1(b, label)) for label in labels]
+    figures += [("micro", a.f1, b.f1), ("macro", a.macro_f1, b.macro_f1)]
+    return [{"label": name, "a": first, "b": second, "difference": second - first} for name, first, second in figures]
+
+
 def _difference(totals: np.ndarray) -> np.ndarray:
     """Micro F1 of b less that of a: (…, 5) → (…)"""
     right_a, predicted_a, right_b, predicted_b, gold = np.moveaxis(totals, -1, 0)
-    return share(2 * right_b, gold + predicted_b) - share(2 * right_a, gold + predicted_a)
+    return ratio(2 * right_b, gold + predicted_b) - ratio(2 * right_a, gold + predicted_a)
 
 
 def _randomisation(corpora: Sequence[np.ndarray], resamples: int, seed: int) -> float:
@@ -183,11 +192,11 @@ def _swapped_differences(rows: np.ndarray, resamples: int, generator: np.random.
     check_resampling(len(rows), resamples)
     totals = rows.sum(0)
     moves, sizes = np.unique(rows[:, 2:4] - rows[:, :2], axis=0, return_counts=True)  # what a gains by a swap, b loses
-    found = []
+    differences = []
     for part in parts_of(resamples, len(moves)):
         moved = generator.binomial(sizes, 0.5, size=(part, len(sizes))) @ moves  # (R, 2)
-        found.append(_difference(totals + np.column_stack((moved, -moved, np.zeros(part, np.int64)))))
-    return np.concatenate(found)
+        differences.append(_difference(totals + np.column_stack((moved, -moved, np.zeros(part, np.int64)))))
+    return np.concatenate(differences)
 
 
 def _paired_bootstrap(
@@ -209,3 +218,7 @@ def _paired_bootstrap(
 
 def _mean_difference(corpora: Sequence[np.ndarray]) -> float:
     return float(np.mean([_difference(rows.sum(0)) for rows in corpora]))
+
+
+def _f1(scores: Scores, label: str) -> float:
+    return scores.by_label.get(label, Counts()).f1

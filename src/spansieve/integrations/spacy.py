@@ -64,7 +64,7 @@ class _Piece(NamedTuple):
     """Tokens of a document that are read as one sequence, those of nothing but blanks left out."""
 
     doc: int
-    tokens: list[int]  # their places in the document
+    tokens: list[int]  # their positions in the document
 
 
 class Component:
@@ -112,9 +112,9 @@ class Component:
         words = [[docs[piece.doc][i].text for i in piece.tokens] for piece in pieces]
         spans: list[list[Span]] = [[] for _ in docs]
         scores: list[list[float]] = [[] for _ in docs]
-        for piece, found in zip(pieces, self.predictor.predict_tokens(words, probabilities=True)):
-            spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in found.segments]
-            scores[piece.doc] += found.probabilities or []
+        for piece, prediction in zip(pieces, self.predictor.predict_tokens(words, probabilities=True)):
+            spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in prediction.segments]
+            scores[piece.doc] += prediction.probabilities or []
         for doc, found_spans, found_scores in zip(docs, spans, scores):
             self._annotate(doc, found_spans, found_scores)
         return docs
@@ -140,8 +140,8 @@ class Component:
         return self
 
     def to_bytes(self, *, exclude: Sequence[str] = ()) -> bytes:
-        with TemporaryDirectory() as place:
-            folder = Path(place) / "model"
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "model"
             self.to_disk(folder)
             files = [path for path in folder.rglob("*") if path.is_file()]
             return srsly.msgpack_dumps({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
@@ -151,12 +151,12 @@ class Component:
         if not isinstance(files, dict):
             raise ModelError("the bytes of a component must hold the files of a model")
         check_names(files, Path("bytes"))
-        with TemporaryDirectory() as place:
+        with TemporaryDirectory() as temporary:
             for name, content in files.items():
-                path = Path(place) / name
+                path = Path(temporary) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            return self.from_disk(place)
+            return self.from_disk(temporary)
 
 
 def _sequences(doc: Doc) -> list[list[int]]:
@@ -164,10 +164,10 @@ def _sequences(doc: Doc) -> list[list[int]]:
     if doc.has_annotation("SENT_START"):
         sentences = [[token.i for token in sentence if not token.is_space] for sentence in doc.sents]
         return [sentence for sentence in sentences if sentence]
-    places = [token.i for token in doc if not token.is_space]
-    tokens = [Token(doc[i].text, doc[i].idx, doc[i].idx + len(doc[i])) for i in places]
-    return [places[start:end] for start, end in sentence_spans(doc.text, tokens)]
+    positions = [token.i for token in doc if not token.is_space]
+    tokens = [Token(doc[i].text, doc[i].idx, doc[i].idx + len(doc[i])) for i in positions]
+    return [positions[start:end] for start, end in sentence_spans(doc.text, tokens)]
 
 
-def _span(doc: Doc, places: list[int], segment: NamedSegment) -> Span:
-    return Span(doc, places[segment.start], places[segment.end - 1] + 1, label=segment.label)
+def _span(doc: Doc, positions: list[int], segment: NamedSegment) -> Span:
+    return Span(doc, positions[segment.start], positions[segment.end - 1] + 1, label=segment.label)

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
-from spansieve.data.flattening import flat
-from spansieve.data.nesting import laminar
+from spansieve.data.overlap_resolution import flat, laminar
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold
 from spansieve.models.heads import head_class

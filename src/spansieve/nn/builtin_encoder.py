@@ -85,8 +85,8 @@ def _turned(words: Tensor, num_tokens: Tensor) -> Tensor:
     return (other * num_sentences + torch.arange(num_sentences, device=words.device)).flatten()
 
 
-def _rows(read: Tensor, place: Tensor) -> Tensor:
-    return read.flatten(0, 1).index_select(0, place).view_as(read)
+def _rows(read: Tensor, flat_index: Tensor) -> Tensor:
+    return read.flatten(0, 1).index_select(0, flat_index).view_as(read)
 
 
 class ConvContext(nn.Module):

@@ -21,7 +21,8 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """Return the size of each sentence as input: sentences of one batch should be alike in it."""
+        """How much input each sentence is: its tokens, or its subwords where the encoder has such. Sentences of one
+        batch should be alike in it."""
         return [len(sentence) for sentence in sentences]
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:

@@ -5,14 +5,12 @@ Axes: B sentences, L tokens, W windows, S subwords in a window, P subwords in al
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from tokenizers import Encoding
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.pre_tokenizers import Sequence as PreTokenizers
 from torch import Tensor, nn
@@ -20,16 +18,14 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from spansieve.config import EncoderConfig
-from spansieve.nn.casing import NUM_CASINGS
 from spansieve.nn.encoder import Encoder
-from spansieve.nn.subword_counts import SubwordCounts
-from spansieve.nn.subwords import SubwordLayout
+from spansieve.nn.subwords import NUM_CASINGS, SubwordCache, SubwordLayout, pooled
 
 if TYPE_CHECKING:
     from spansieve.nn.cuda.graph_replay import GraphReplay
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
-MOST_SUBWORDS = 16_384  # read at once in prediction, padding included
+MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
 
 
@@ -52,8 +48,8 @@ class PretrainedEncoder(Encoder):
                         source, trust_remote_code=False, dtype=torch.float32, **_without_pooler(source)
                     )
             else:
-                found = AutoConfig.from_pretrained(source, trust_remote_code=False, **offline)
-                self.model = AutoModel.from_config(found, trust_remote_code=False, **_without_pooler(source))
+                model_config = AutoConfig.from_pretrained(source, trust_remote_code=False, **offline)
+                self.model = AutoModel.from_config(model_config, trust_remote_code=False, **_without_pooler(source))
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"encoder {source!r} must be 'builtin', a Hugging Face name or a folder with one: {error}"
@@ -72,7 +68,7 @@ class PretrainedEncoder(Encoder):
         if self.casing is not None:
             nn.init.zeros_(self.casing.weight)  # the encoder starts as it was pretrained
         self.layout = self._layout()
-        self._counts = SubwordCounts(self.tokenizer.backend_tokenizer)
+        self.subwords = SubwordCache(self.tokenizer.backend_tokenizer)
         self._replay: GraphReplay | None = None
 
     def replay_in_training(self) -> None:
@@ -82,13 +78,13 @@ class PretrainedEncoder(Encoder):
         from spansieve.nn.cuda.graph_replay import GraphReplay
 
         special = len(self.layout.before) + len(self.layout.after)
-        self._replay = GraphReplay(_Reading(self), self.layout.room + special)
+        self._replay = GraphReplay(_Reading(self), self.layout.capacity + special)
 
     def _layout(self) -> SubwordLayout:
         before, after = _special_tokens(self.tokenizer)
         limit = self.config.max_subwords or self._limit()
-        room = limit - len(before) - len(after)
-        if room < 1:
+        capacity = limit - len(before) - len(after)
+        if capacity < 1:
             raise ValueError(f"max_subwords must leave room beside the special ones, got {limit}")
         padding, unknown = self.tokenizer.pad_token_id or 0, self.tokenizer.unk_token_id
         return SubwordLayout(
@@ -96,7 +92,7 @@ class PretrainedEncoder(Encoder):
             after=after,
             padding=padding,
             unknown=padding if unknown is None else unknown,
-            room=room,
+            capacity=capacity,
             overlap=self.config.overlap,
             casing=self.config.casing,
         )
@@ -120,19 +116,12 @@ class PretrainedEncoder(Encoder):
 
     # ---- On the host -------------------------------------------------------------------------------------------------
 
-    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        return self._counts(sentences)
-
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        arrays = self.layout.features(sentences, self._encodings)
+        arrays = self.layout.features(sentences, self.subwords)
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-    def _encodings(self, sentences: list[list[str]]) -> list[Encoding]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about sentences above the limit: they are read in windows
-            return self.tokenizer(
-                sentences, is_split_into_words=True, add_special_tokens=False, verbose=False
-            ).encodings
+    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        return self.subwords.counts(sentences)
 
     # ---- On the device -----------------------------------------------------------------------------------------------
 
@@ -142,7 +131,8 @@ class PretrainedEncoder(Encoder):
             return self.model.get_input_embeddings().weight.new_zeros(*first.shape, self.size)
         subwords = self._read(features).flatten(0, 1)[features["kept"]]  # (P, D)
         is_token = torch.arange(first.shape[1], device=first.device) < num_tokens[:, None]  # (B, L)
-        return self._pooled(subwords, first, features["last"]).masked_fill(~is_token[..., None], 0.0)
+        vectors = pooled(subwords, first, features["last"], self.config.pooling, _prefix_sums)
+        return vectors.to(subwords.dtype).masked_fill(~is_token[..., None], 0.0)
 
     def _read(self, features: Mapping[str, Tensor]) -> Tensor:
         """(W, S, D)."""
@@ -153,8 +143,8 @@ class PretrainedEncoder(Encoder):
         if torch.is_grad_enabled():
             return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
-        most = max(1, MOST_SUBWORDS // inputs[0].shape[1])
-        return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(most) for x in inputs))])
+        max_windows = max(1, MAX_SUBWORDS // inputs[0].shape[1])
+        return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(max_windows) for x in inputs))])
 
     def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
         """The vectors of the subwords in windows, (W, S) to (W, S, D)."""
@@ -162,16 +152,6 @@ class PretrainedEncoder(Encoder):
             return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
         embedded = self.model.get_input_embeddings()(ids) + self.casing(casing)
         return self.model(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
-
-    def _pooled(self, subwords: Tensor, first: Tensor, last: Tensor) -> Tensor:
-        """One vector per token, (B, L, D)."""
-        if self.config.pooling == "first":
-            return subwords[first]
-        if self.config.pooling == "last":
-            return subwords[last]
-        # In double precision, since the sums run over the whole batch.
-        sums = nn.functional.pad(subwords.to(torch.float64).cumsum(0), (0, 0, 1, 0))
-        return ((sums[last + 1] - sums[first]) / (last + 1 - first)[..., None]).to(subwords.dtype)
 
 
 class _Reading(nn.Module):
@@ -183,6 +163,10 @@ class _Reading(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         return self.encoder.read_at_once(*inputs)
+
+
+def _prefix_sums(vectors: Tensor) -> Tensor:
+    return nn.functional.pad(vectors.to(torch.float64).cumsum(0), (0, 0, 1, 0))
 
 
 @contextmanager

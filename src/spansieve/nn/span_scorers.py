@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.config import Features
-from spansieve.nn.hidden_of_spans import HiddenOfSpans, compiled_for
+from spansieve.nn.span_hidden_layer import SpanHiddenLayer, compiled_for
 
 HALF = (torch.float16, torch.bfloat16)
 LONG = 1_024  # tokens
@@ -108,7 +108,7 @@ class EndpointScorer(SpanScorer):
         if compiled is None:
             return self.by_tensors(state)
         if torch.is_grad_enabled():
-            return self.output(HiddenOfSpans.apply(projected, self.width.weight, compiled))
+            return self.output(SpanHiddenLayer.apply(projected, self.width.weight, compiled))
         return self._by_blocks(projected, compiled)
 
     def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:

@@ -1,22 +1,88 @@
-"""What a Hugging Face encoder reads, in NumPy and without torch: sentences to windows of subwords.
+"""Subwords of a Hugging Face encoder, in NumPy and without torch: tokens to windows of subwords, and back to tokens.
 
-Axes: B sentences, L tokens, W windows, S subwords in a window, P subwords in all.
+Axes: B sentences, L tokens, T tokens in all, W windows, S subwords in a window, P subwords in all, D features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from tokenizers import Encoding
+from numpy.typing import ArrayLike
 
-from spansieve.nn.casing import casing_of
-from spansieve.nn.padding import padded
-from spansieve.nn.windows import windows_over
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
-Encode = Callable[[list[list[str]]], Sequence[Encoding]]  # sentences of tokens, each at least one; no special subwords
+MAX_CACHED = 200_000  # tokens, some two hundred bytes each
+LOWER, UPPER, TITLE, MIXED, NUMBER, OTHER = range(1, 7)
+NUM_CASINGS = 7  # 0 stands for what is no token
+Array = TypeVar("Array", bound=Any)  # of NumPy or of torch
+
+
+# ---- Tokens to subwords ----------------------------------------------------------------------------------------------
+
+
+class SubwordCache:
+    """The subwords of tokens, cut once and looked up from then on: text repeats itself.
+
+    A tokenizer that is given a sentence as tokens cuts each of them by itself, so that the subwords of a token are the
+    same in every sentence. With BPE dropout they are drawn anew each time, and nothing is cached. Threads may share a
+    cache; a copy in another process starts empty.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._is_random = bool(getattr(tokenizer.model, "dropout", None))
+        self._known: dict[str, list[int]] = {}
+
+    def __call__(self, tokens: Sequence[str]) -> list[list[int]]:
+        """The ids of each token's subwords; none for a token that the tokenizer drops, as it does zero-width ones."""
+        if self._is_random:
+            return self._cut(tokens)
+        return list(map(self._with(tokens).__getitem__, tokens))
+
+    def counts(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """How many subwords each sentence has: what batches must be sorted by to hold little padding.
+
+        Tokens are not enough. A line of a table has three times as many subwords as a line of prose with as many
+        tokens: of CoNLL-2003's test set, sorted by tokens, two fifths of what an encoder reads would be padding.
+        """
+        known = self._with(chain.from_iterable(sentences))
+        return [sum(len(known[token]) or 1 for token in sentence) for sentence in sentences]
+
+    def _with(self, tokens: Iterable[str]) -> dict[str, list[int]]:
+        """The cache with these tokens in it."""
+        known, distinct = self._known, set(tokens)
+        if len(known) + len(distinct) > MAX_CACHED:
+            known = self._known = {}  # a new one: other threads may be reading
+        unknown = [token for token in distinct if token not in known]
+        if unknown:
+            known.update(zip(unknown, self._cut(unknown)))
+        return known
+
+    def _cut(self, tokens: Sequence[str]) -> list[list[int]]:
+        tokenizer = self._tokenizer
+        # The last call of transformers' wrapper may have left these on.
+        if tokenizer.truncation is not None:
+            tokenizer.no_truncation()
+        if tokenizer.padding is not None:
+            tokenizer.no_padding()
+        encodings = tokenizer.encode_batch_fast(
+            [[token] for token in tokens], is_pretokenized=True, add_special_tokens=False
+        )
+        return [encoding.ids for encoding in encodings]
+
+    def __reduce__(self) -> tuple[Callable[..., SubwordCache], tuple[Tokenizer, bool]]:
+        return _cache_of, (self._tokenizer, self._tokenizer.encode_special_tokens)
+
+
+def _cache_of(tokenizer: Tokenizer, encode_special_tokens: bool) -> SubwordCache:
+    tokenizer.encode_special_tokens = encode_special_tokens  # which pickling loses
+    return SubwordCache(tokenizer)
 
 
 @dataclass(frozen=True)
@@ -27,64 +93,43 @@ class SubwordLayout:
     after: tuple[int, ...]
     padding: int
     unknown: int
-    room: int  # subwords in a window beside the special ones
+    capacity: int  # subwords in a window beside the special ones
     overlap: float
     casing: bool
 
-    def features(self, sentences: Sequence[Sequence[str]], encode: Encode) -> dict[str, np.ndarray]:
+    def features(self, sentences: Sequence[Sequence[str]], subwords_of: SubwordCache) -> dict[str, np.ndarray]:
+        """The input of an encoder. A token without subwords is read as the unknown one."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        subwords, owner = self._subwords(sentences, lengths, encode)  # (P,) each
-        counts = np.bincount(owner, minlength=lengths.sum())  # the subwords of each token
+        tokens = list(chain.from_iterable(sentences))
+        cuts = [cut or (self.unknown,) for cut in subwords_of(tokens)]
+        counts = np.fromiter(map(len, cuts), np.int64, len(cuts))  # (T,)
+        subwords = np.fromiter(chain.from_iterable(cuts), np.int64, counts.sum())  # (P,)
         ends = counts.cumsum()
-        by_sentence = np.concatenate(([0], ends))[np.concatenate(([0], lengths.cumsum()))]
-        arrays = self._windows(subwords, self._casings(sentences, owner), by_sentence)
+        bounds = np.concatenate(([0], ends))[np.concatenate(([0], lengths.cumsum()))]
+        casings = None
+        if self.casing:
+            casings = np.repeat(np.fromiter(map(casing_of, tokens), np.int64, len(tokens)), counts)  # (P,)
+        arrays = self._windows(subwords, casings, bounds)
         # For every token its first and last subword among those kept, which are in order.
         arrays["first"], arrays["last"] = padded(ends - counts, lengths), padded(ends - 1, lengths)  # (B, L)
         arrays["num_tokens"] = lengths
         return arrays
-
-    def _subwords(
-        self, sentences: Sequence[Sequence[str]], lengths: np.ndarray, encode: Encode
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The subwords of all sentences, and which of all tokens each belongs to. A token without any, such as a lone
-        zero-width character, is the unknown one."""
-        if not lengths.any():
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        found = encode([list(sentence) for sentence in sentences if sentence])
-        is_read = lengths > 0
-        counts = np.fromiter(map(len, found), np.int64, is_read.sum())
-        subwords = np.fromiter(chain.from_iterable(one.ids for one in found), np.int64, counts.sum())
-        owner = np.fromiter(chain.from_iterable(one.word_ids for one in found), np.int64, counts.sum())
-        owner += np.repeat((lengths.cumsum() - lengths)[is_read], counts)
-        missing = np.flatnonzero(np.bincount(owner, minlength=lengths.sum()) == 0)
-        if missing.size:
-            subwords = np.concatenate((subwords, np.full(missing.size, self.unknown)))
-            owner = np.concatenate((owner, missing))
-            order = owner.argsort(kind="stable")
-            subwords, owner = subwords[order], owner[order]
-        return subwords, owner
-
-    def _casings(self, sentences: Sequence[Sequence[str]], owner: np.ndarray) -> np.ndarray | None:
-        """How the token of each subword is written, (P,)."""
-        if not self.casing:
-            return None
-        return np.array([casing_of(token) for sentence in sentences for token in sentence], np.int64)[owner]
 
     def _windows(self, subwords: np.ndarray, casings: np.ndarray | None, bounds: np.ndarray) -> dict[str, np.ndarray]:
         """What the model reads, and where each subword stands in it; `bounds` are the sentences' among the subwords."""
         windows = [
             (low + window.start, low + window.end, window.keep_end - window.keep_start)
             for low, high in zip(bounds.tolist(), bounds[1:].tolist())
-            for window in windows_over(high - low, self.room, self.overlap)
+            for window in windows_over(high - low, self.capacity, self.overlap)
         ]
         start, end, num_kept = np.array(windows, np.int64).reshape(-1, 3).T
         before, num_windows = len(self.before), len(windows)
         width = before + (end - start).max(initial=0) + len(self.after) if num_windows else 0
-        place = np.arange(width) - before + start[:, None]  # (W, S): which subword is there
-        is_subword = (place >= start[:, None]) & (place < end[:, None])
+        position = np.arange(width) - before + start[:, None]  # (W, S): among the subwords
+        is_subword = (position >= start[:, None]) & (position < end[:, None])
         ids = np.full((num_windows, width), self.padding)
         ids[:, :before] = self.before
-        ids[is_subword] = subwords[place[is_subword]]
+        ids[is_subword] = subwords[position[is_subword]]
         lengths = before + end - start
         for offset, special in enumerate(self.after):
             ids[np.arange(num_windows), lengths + offset] = special
@@ -95,5 +140,89 @@ class SubwordLayout:
         arrays = {"input_ids": ids, "attention_mask": mask, "kept": kept}  # (W, S), (W, S), (P,)
         if casings is not None:
             arrays["casing"] = np.zeros_like(ids)
-            arrays["casing"][is_subword] = casings[place[is_subword]]
+            arrays["casing"][is_subword] = casings[position[is_subword]]
         return arrays
+
+
+class Window(NamedTuple):
+    """A window: positions `start … end - 1` are read together, and the vectors of `keep_start … keep_end - 1` kept."""
+
+    start: int
+    end: int
+    keep_start: int
+    keep_end: int
+
+
+def windows_over(length: int, capacity: int, overlap: float) -> list[Window]:
+    """Windows of at most `capacity` positions over `length`: each position is kept once, and in the middle of an
+    overlap the one window hands over to the next.
+
+    >>> windows_over(10, 6, 0.34)
+    [Window(start=0, end=6, keep_start=0, keep_end=5), Window(start=4, end=10, keep_start=5, keep_end=10)]
+    """
+    if length <= capacity:
+        return [Window(0, length, 0, length)] if length else []
+    shared = min(int(capacity * overlap), capacity - 1)
+    starts = [*range(0, length - capacity, capacity - shared), length - capacity]
+    windows, reached = [], 0
+    for start, following in zip(starts, [*starts[1:], None]):
+        end = start + capacity
+        keep_end = length if following is None else (following + end + 1) // 2
+        windows.append(Window(start, end, reached, keep_end))
+        reached = keep_end
+    return windows
+
+
+def padded(flat: ArrayLike, lengths: np.ndarray) -> np.ndarray:
+    """Rows of these lengths, which follow one another in `flat`, as one array (B, L).
+
+    >>> padded([1, 2, 3], np.array([2, 0, 1])).tolist()
+    [[1, 2], [0, 0], [3, 0]]
+    """
+    rows = np.zeros((len(lengths), lengths.max(initial=0)), np.int64)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = flat
+    return rows
+
+
+@lru_cache(maxsize=1 << 16)
+def casing_of(word: str) -> int:
+    """How a word is written, which an uncased encoder loses, as a small integer.
+
+    >>> [casing_of(word) for word in ("paris", "UN", "Paris", "McGill", "1996-08-30", "…")] == [1, 2, 3, 4, 5, 6]
+    True
+    """
+    if word.islower():
+        return LOWER
+    if word.isupper():
+        # One capital may begin a name as well as be one: "A" is written as a title is.
+        return UPPER if len(word) > 1 else TITLE
+    if word[:1].isupper() and word[1:].islower():
+        return TITLE
+    if any(character.isupper() for character in word):
+        return MIXED
+    return NUMBER if any(character.isdigit() for character in word) else OTHER
+
+
+# ---- Vectors of subwords to vectors of tokens ------------------------------------------------------------------------
+
+
+def pooled(
+    subwords: Array, first: Array, last: Array, pooling: str, prefix_sums: Callable[[Array], Array] | None = None
+) -> Array:
+    """One vector per token, (B, L, D), from those of its subwords, (P, D): the first, the last or their mean.
+
+    With Σᵢ the sum of the vectors before subword i, the mean over subwords f … l is (Σₗ₊₁ − Σ_f) / (l + 1 − f). These
+    sums run over the whole batch, and are therefore in double precision. `prefix_sums`: torch's, for its tensors.
+    """
+    if pooling == "first":
+        return subwords[first]
+    if pooling == "last":
+        return subwords[last]
+    sums = (prefix_sums or _prefix_sums)(subwords)  # (P + 1, D)
+    return (sums[last + 1] - sums[first]) / (last + 1 - first)[..., None]
+
+
+def _prefix_sums(vectors: np.ndarray) -> np.ndarray:
+    sums = np.zeros((len(vectors) + 1, vectors.shape[1]))
+    np.cumsum(vectors, axis=0, dtype=np.float64, out=sums[1:])
+    return sums

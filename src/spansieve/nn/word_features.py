@@ -11,13 +11,13 @@ from zlib import crc32
 
 import numpy as np
 
-from spansieve.nn.padding import padded
+from spansieve.nn.subwords import padded
 
 FIELDS = ("word", "norm", "prefix", "suffix", "shape")  # one table each
 IDENTITY = 2  # the first fields identify the word, the others only describe its form
 GRAM_WIDTHS = (2, 3, 4, 5)  # characters in a piece of a word
-LONGEST = 32  # characters of a word whose pieces are looked at, from either end: a word may be a whole encoded file
-MOST_CACHED = 200_000  # words, some hundred bytes each
+MAX_CHARACTERS = 32  # of a word whose pieces are features, from either end: a word may be a whole encoded file
+MAX_CACHED = 200_000  # words, some hundred bytes each
 
 
 class WordRows(NamedTuple):
@@ -37,29 +37,29 @@ class WordFeatures:
 
     def __call__(self, words: Sequence[str]) -> WordRows:
         known = self._known
-        if len(known) > MOST_CACHED:
+        if len(known) > MAX_CACHED:
             known.clear()
-        found = []
+        rows = []
         for word in words:
             features = known.get(word)
             if features is None:
                 features = known[word] = self._features(word)
-            found.append(features)
-        if not found:
+            rows.append(features)
+        if not rows:
             return WordRows(np.zeros((0, len(FIELDS)), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        counts = np.fromiter((len(grams) for _, grams in found), np.int64, len(found))
+        counts = np.fromiter((len(grams) for _, grams in rows), np.int64, len(rows))
         return WordRows(
-            np.concatenate([fields for fields, _ in found]).reshape(len(found), len(FIELDS)),
-            np.concatenate([grams for _, grams in found]),
+            np.concatenate([fields for fields, _ in rows]).reshape(len(rows), len(FIELDS)),
+            np.concatenate([grams for _, grams in rows]),
             counts.cumsum() - counts,
         )
 
     def of_sentences(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """The encoder's input: each distinct word of the sentences once, and where they stand."""
-        place: dict[str, int] = {}
+        index: dict[str, int] = {}  # of each distinct word
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        flat = [place.setdefault(word, len(place)) for sentence in sentences for word in sentence]
-        rows = self(list(place))
+        flat = [index.setdefault(word, len(index)) for sentence in sentences for word in sentence]
+        rows = self(list(index))
         return {
             "words": padded(flat, lengths),  # (B, L): which of the distinct words each token is
             "fields": rows.fields,  # (U, F)
@@ -86,7 +86,7 @@ def shape_of(word: str) -> str:
     ('XxXxxx', 'dddd-dd-dd', 'xxxx')
     """
     shape = ""
-    for character in word[:LONGEST]:
+    for character in word[:MAX_CHARACTERS]:
         kind = "X" if character.isupper() else "x" if character.isalpha() else "d" if character.isdigit() else character
         if shape[-4:] != kind * 4:
             shape += kind
@@ -99,6 +99,6 @@ def grams_of(word: str) -> list[str]:
     >>> grams_of("Ab")
     ['<A', 'Ab', 'b>', '<Ab', 'Ab>', '<Ab>']
     """
-    short = word if len(word) <= LONGEST else word[: LONGEST // 2] + word[-LONGEST // 2 :]
+    short = word if len(word) <= MAX_CHARACTERS else word[: MAX_CHARACTERS // 2] + word[-MAX_CHARACTERS // 2 :]
     marked = f"<{short}>"
     return [marked[i : i + width] for width in GRAM_WIDTHS for i in range(len(marked) - width + 1)]

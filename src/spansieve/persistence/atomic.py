@@ -67,10 +67,10 @@ def system_errors(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:
-        found = re.search(r"\(os error (\d+)\)|Os \{ code: (\d+)", str(error))
-        if found is None:
+        match = re.search(r"\(os error (\d+)\)|Os \{ code: (\d+)", str(error))
+        if match is None:
             raise
-        number = int(found[1] or found[2])
+        number = int(match[1] or match[2])
         raise OSError(number, os.strerror(number), str(path)) from error
 
 

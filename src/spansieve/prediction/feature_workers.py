@@ -17,16 +17,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from tokenizers import Tokenizer as SubwordTokenizer
 
 from spansieve.data.batching import batches_by_length
 from spansieve.data.tokenizer import Tokenizer, sequences_of_text
 from spansieve.models.inference import PreparedBatch, readable_sentences
-from spansieve.nn.subwords import SubwordLayout
+from spansieve.nn.subwords import SubwordCache, SubwordLayout
 from spansieve.nn.word_features import WordFeatures
 from spansieve.prediction.text_predictor import chunks_of
 
@@ -34,7 +33,6 @@ TEXTS_IN_CHUNK = 4_096
 CHARACTERS_IN_CHUNK = 600_000  # some 100,000 tokens: enough for full batches of sentences alike in length
 CHUNKS_AHEAD = 2  # of each process
 _OBJECTS = 1_000_000
-MAX_KNOWN = 500_000  # tokens, some two hundred bytes each
 
 
 class Prepared(NamedTuple):
@@ -139,51 +137,19 @@ class WordReader:
         return self.words.of_sentences(sentences)
 
 
-class Cut(NamedTuple):
-    """A sentence in subwords: what the layout needs of what a tokenizer returns."""
-
-    ids: list[int]
-    word_ids: list[int]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
+@dataclass(frozen=True)
 class SubwordReader:
-    """The reader of a Hugging Face encoder. Subwords are cached: text repeats itself, and to look a token up takes a
-    fifth of the time of cutting it. A tokenizer cuts tokens that it is given as such one by one, so they are the same
-    in any company."""
+    """The reader of a Hugging Face encoder."""
 
-    def __init__(self, layout: SubwordLayout, tokenizer: SubwordTokenizer) -> None:
-        self._layout, self._tokenizer = layout, tokenizer
-        self._known: dict[str, list[int]] = {}
+    layout: SubwordLayout
+    subwords_of: SubwordCache
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        self._learn(sentences)
-        known, around = self._known, len(self._layout.before) + len(self._layout.after)
-        return [around + sum(len(known[token]) or 1 for token in sentence) for sentence in sentences]
+        num_special = len(self.layout.before) + len(self.layout.after)
+        return [num_special + count for count in self.subwords_of.counts(sentences)]
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        return self._layout.features(sentences, self._cuts)  # type: ignore[arg-type]  # of an Encoding it needs no more
-
-    def _cuts(self, sentences: Sequence[Sequence[str]]) -> list[Cut]:
-        self._learn(sentences)
-        return [self._cut(sentence) for sentence in sentences]
-
-    def _cut(self, sentence: Sequence[str]) -> Cut:
-        cuts = [self._known[token] for token in sentence]
-        places = chain.from_iterable(map(repeat, range(len(cuts)), map(len, cuts)))
-        return Cut(list(chain.from_iterable(cuts)), list(places))
-
-    def _learn(self, sentences: Sequence[Sequence[str]]) -> None:
-        tokens = set(chain.from_iterable(sentences))
-        if len(self._known) + len(tokens) > MAX_KNOWN:
-            self._known = {}
-        unknown = list(tokens - self._known.keys())
-        if unknown:
-            cut = self._tokenizer.encode_batch_fast
-            found = cut([[token] for token in unknown], is_pretokenized=True, add_special_tokens=False)
-            self._known.update(zip(unknown, (one.ids for one in found)))
+        return self.layout.features(sentences, self.subwords_of)
 
 
 # ---- In the other processes ------------------------------------------------------------------------------------------

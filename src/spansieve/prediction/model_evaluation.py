@@ -10,8 +10,7 @@ from typing import Any
 from spansieve.data.example import Example, check_known
 from spansieve.evaluation.bootstrap_intervals import Intervals, bootstrap
 from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, outcomes, threshold_for
-from spansieve.evaluation.nested_scores import evaluate_levels
-from spansieve.evaluation.scores import Scores, evaluate
+from spansieve.evaluation.scores import Scores, evaluate, evaluate_levels
 from spansieve.prediction.error_analysis import GoldOutcomes, predict_with_outcomes
 from spansieve.prediction.predictor import Predictor
 

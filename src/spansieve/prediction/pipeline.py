@@ -14,7 +14,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import torch
 
-from spansieve.data.nesting import depths
+from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.decoders import Decoded
 from spansieve.models.inference import PreparedBatch, decoded_batches
@@ -97,7 +97,7 @@ def reader_of(encoder: Encoder) -> Reader:
     if isinstance(encoder, BuiltinEncoder):
         return WordReader(encoder.word_features)
     pretrained = cast(Any, encoder)
-    return SubwordReader(pretrained.layout, pretrained.tokenizer.backend_tokenizer)
+    return SubwordReader(pretrained.layout, pretrained.subwords)
 
 
 class ChunkOfTexts:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple, overload
 
 from spansieve.data.example import Example
-from spansieve.data.nesting import depths
+from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.character_constraints import placed
 from spansieve.decoding.constraints import Constraints, checked_constraints

@@ -50,21 +50,15 @@ class EpochReport:
 class Observer(Protocol):
     """The callbacks of a run. Only the main process calls them."""
 
-    def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None: ...
-
-    def on_step(self, report: StepReport) -> None: ...
-
-    def on_epoch(self, report: EpochReport) -> None: ...
-
-
-class Silent:
-    """Callbacks that do nothing."""
-
     def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
-        pass
+        return None
 
     def on_step(self, report: StepReport) -> None:
-        pass
+        return None
 
     def on_epoch(self, report: EpochReport) -> None:
-        pass
+        return None
+
+
+class Silent(Observer):
+    """Callbacks that do nothing."""

@@ -44,70 +44,70 @@ class Checkpoint(NamedTuple):
 def write_checkpoint(
     folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str, Mapping[str, Tensor]]
 ) -> Path:
-    place = folder / f"step-{step:08d}"
-    new = folder / f".{place.name}.new"
-    for left in folder.glob(".*.new"):  # by a kill
-        shutil.rmtree(left, ignore_errors=True)
+    path = folder / f"step-{step:08d}"
+    new = folder / f".{path.name}.new"
+    for unfinished in folder.glob(".*.new"):  # left by a kill
+        shutil.rmtree(unfinished, ignore_errors=True)
     try:
         new.mkdir(parents=True)
         for name, part in tensors.items():
             save_weights(part, new / f"{name}.safetensors")
         write_durably(new / STATE, json.dumps(sealed({"step": step, "files": checksums(new), **state}), indent=2))
-        shutil.rmtree(place, ignore_errors=True)
-        new.rename(place)
+        shutil.rmtree(path, ignore_errors=True)
+        new.rename(path)
         sync_folder(folder)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
     _remove_others(folder, step)
-    return place
+    return path
 
 
 def _remove_others(folder: Path, step: int) -> None:
     """Remove old checkpoints, and damaged ones, which a run that goes on from an earlier step has before it."""
-    places = _places(folder)
-    reached = [place for found, place in places if found <= step]
-    for place in [place for found, place in places if found > step] + reached[KEPT:]:
-        shutil.rmtree(place, ignore_errors=True)
+    checkpoints = _checkpoints(folder)
+    reached = [path for number, path in checkpoints if number <= step]
+    for path in [path for number, path in checkpoints if number > step] + reached[KEPT:]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
     """The newest complete checkpoint; None where there is none. Each newer one that is damaged is warned of."""
     damaged: list[Path] = []
-    found = None
-    for step, place in _places(folder):
-        found = _read(step, place)
-        if found is not None:
+    newest = None
+    for step, path in _checkpoints(folder):
+        newest = _read(step, path)
+        if newest is not None:
             break
-        damaged.append(place)
-    for place in damaged:
-        _warn_of_damage(place, None if found is None else found.step)
-    return found
+        damaged.append(path)
+    for path in damaged:
+        _warn_of_damage(path, None if newest is None else newest.step)
+    return newest
 
 
-def _read(step: int, place: Path) -> Checkpoint | None:
+def _read(step: int, path: Path) -> Checkpoint | None:
     """Read a checkpoint; None where it is damaged."""
     try:
-        state = json.loads((place / STATE).read_text(encoding="utf-8"))
-        if is_sealed(state) and all(checksum(place / name) == sum_ for name, sum_ in state["files"].items()):
-            return Checkpoint(step, state, {Path(name).stem: load_file(place / name) for name in state["files"]})
+        state = json.loads((path / STATE).read_text(encoding="utf-8"))
+        if is_sealed(state) and all(checksum(path / name) == sum_ for name, sum_ in state["files"].items()):
+            return Checkpoint(step, state, {Path(name).stem: load_file(path / name) for name in state["files"]})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
         pass
     return None
 
 
 @functools.cache  # once, however often the folder is looked through
-def _warn_of_damage(place: Path, step: int | None) -> None:
+def _warn_of_damage(path: Path, step: int | None) -> None:
     instead = "no other is complete" if step is None else f"the newest complete one is that of step {step}"
-    warnings.warn(f"checkpoint {place} is damaged and was skipped; {instead}", RuntimeWarning, stacklevel=3)
+    warnings.warn(f"checkpoint {path} is damaged and was skipped; {instead}", RuntimeWarning, stacklevel=3)
 
 
-def _places(folder: Path) -> list[tuple[int, Path]]:
-    """The checkpoints by step, newest first."""
+def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """The folders of checkpoints by step, newest first."""
     if not folder.is_dir():
         return []
-    found = ((re.fullmatch(r"step-(\d+)", path.name), path) for path in folder.iterdir())
-    return sorted(((int(match[1]), path) for match, path in found if match), reverse=True)
+    matches = ((re.fullmatch(r"step-(\d+)", path.name), path) for path in folder.iterdir())
+    return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
 
 
 # ---- What is in one --------------------------------------------------------------------------------------------------

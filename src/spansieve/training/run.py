@@ -15,6 +15,7 @@ from accelerate import PartialState
 from spansieve import __version__
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example, check_known
+from spansieve.evaluation.plots import draw_curves
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.storage import load_model, with_card
 from spansieve.models.tagger import Tagger
@@ -23,14 +24,13 @@ from spansieve.persistence.atomic import write_durably
 from spansieve.training.accelerator import check_trackers
 from spansieve.training.callbacks import DataCounts, Observer, Silent
 from spansieve.training.model_card import model_card
-from spansieve.training.plots import draw_curves
 from spansieve.training.run_folder import (
     CURVES,
     MODEL,
     RESULTS,
     about_run,
     check_folder,
-    flat,
+    dotted,
     locked,
     on_disk,
     open_folder,
@@ -67,12 +67,12 @@ def train(
     observer: Observer | None = None,
     trackers: Sequence[str] = (),
     use_cpu: bool = False,
-    look: Callable[[int, Tagger], None] | None = None,
+    before_step: Callable[[int, Tagger], None] | None = None,
 ) -> TrainingResult:
     """Train, and keep the best model on dev in `folder/model`. With `resume`, a run that was interrupted goes on; where
     there is none in the folder, it starts.
 
-    Before each step `look` is given the number of steps so far and the model as it then is; it may use torch's random
+    `before_step` is given the number of steps so far and the model as it then is; it may use torch's random
     numbers, but it must leave the weights alone.
     """
     folder = Path(folder)
@@ -84,14 +84,15 @@ def train(
     with locked(folder) if state.is_main_process else nullcontext():
         check_folder(folder, about, resume)
         # Whatever is wrong with the settings shows here, before there is a run to resume.
-        watching = observer or Silent()
-        trainer = Trainer(config, train_examples, dev_examples, folder, watching, trackers, use_cpu, look)
+        trainer = Trainer(
+            config, train_examples, dev_examples, folder, observer or Silent(), trackers, use_cpu, before_step
+        )
         state.wait_for_everyone()
         if state.is_main_process:
             open_folder(folder, about)
         state.wait_for_everyone()
         if trackers:
-            trainer.accelerator.init_trackers("spansieve", config=flat(to_dict(config)))
+            trainer.accelerator.init_trackers("spansieve", config=dotted(to_dict(config)))
         trainer.run(resume)
         result = _result(config, trainer, dev_examples, test_examples)
         if state.is_main_process:
@@ -132,6 +133,6 @@ def _write(result: TrainingResult, folder: Path) -> None:
 
 
 def _scores(tagger: Tagger, examples: Sequence[Example]) -> dict[str, Any]:
-    found = predict_segments(tagger, [example.tokens for example in examples])
-    lengths = [len(example) for example in examples]
-    return evaluate([example.segments for example in examples], [one.segments for one in found], lengths).to_dict()
+    predictions = predict_segments(tagger, [example.tokens for example in examples])
+    gold, lengths = [example.segments for example in examples], [len(example) for example in examples]
+    return evaluate(gold, [prediction.segments for prediction in predictions], lengths).to_dict()

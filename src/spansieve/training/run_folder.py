@@ -152,23 +152,23 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _differences(known: dict[str, Any], about: dict[str, Any]) -> list[str]:
-    old, new = flat(known["config"]), flat(about["config"])
-    found = [
+    old, new = dotted(known["config"]), dotted(about["config"])
+    differences = [
         f"{name} was {old.get(name)} and is {new.get(name)}"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
-    found += [
+    differences += [
         f"the {name} data is not the same" for name in about["data"] if known["data"].get(name) != about["data"][name]
     ]
     if known["processes"] != about["processes"]:
-        found.append(f"it had {known['processes']} processes and has {about['processes']}")
-    return found
+        differences.append(f"it had {known['processes']} processes and has {about['processes']}")
+    return differences
 
 
-def flat(settings: dict[str, Any], where: str = "") -> dict[str, Any]:
+def dotted(settings: dict[str, Any], where: str = "") -> dict[str, Any]:
     """Flatten settings to their dotted names, None as a word."""
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for name, value in settings.items():
-        found |= flat(value, f"{where}{name}.") if isinstance(value, dict) else {f"{where}{name}": value}
-    return {name: "none" if value is None else value for name, value in found.items()}
+        named |= dotted(value, f"{where}{name}.") if isinstance(value, dict) else {f"{where}{name}": value}
+    return {name: "none" if value is None else value for name, value in named.items()}

@@ -7,6 +7,7 @@ rates, its randomness. A run that goes on from a checkpoint therefore ends as an
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -20,8 +21,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 
 from spansieve.config import Config
-from spansieve.data.augmentation import recased
-from spansieve.data.batching import plan_epoch, prepared_ahead, share
+from spansieve.data.batching import plan_epoch, prepared_ahead, process_batches
 from spansieve.data.example import Example
 from spansieve.models.storage import recover_model, save_model
 from spansieve.models.tagger import Batch, Tagger
@@ -64,9 +64,9 @@ class Trainer:
         observer: Observer,
         trackers: Sequence[str] = (),
         use_cpu: bool = False,
-        look: Callable[[int, Tagger], None] | None = None,
+        before_step: Callable[[int, Tagger], None] | None = None,
     ) -> None:
-        self.config, self.folder, self.observer, self.look = config.training, folder, observer, look
+        self.config, self.folder, self.observer, self.before_step = config.training, folder, observer, before_step
         self.train_examples, self.dev_examples = train, dev
         self.accelerator = build_accelerator(self.config.precision, folder, trackers, use_cpu)
         if len(train) < self.accelerator.num_processes:
@@ -130,12 +130,12 @@ class Trainer:
 
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)
-        left = steps[self.progress.in_epoch :]
+        remaining = steps[self.progress.in_epoch :]
         self._open_sums()
         self.model.train()
-        for step, batches in zip(left, prepared_ahead(left, self._batches)):
+        for step, batches in zip(remaining, prepared_ahead(remaining, self._batches)):
             self._train_step(step, batches)
-            if step is not left[-1] and self._is_checkpoint_due():
+            if step is not remaining[-1] and self._is_checkpoint_due():
                 self._take_in_losses()
                 self._save_checkpoint()
         self._take_in_losses()
@@ -148,7 +148,7 @@ class Trainer:
     def _batches(self, step: Sequence[int]) -> list[Batch]:
         """The batches of this process's part of a step."""
         accelerator = self.accelerator
-        parts = share(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
+        parts = process_batches(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
         return [self._batch(part) for part in parts]
 
     def _batch(self, part: Sequence[int]) -> Batch:
@@ -157,11 +157,11 @@ class Trainer:
 
     def _tokens_of(self, i: int) -> Sequence[str]:
         seed = f"{self.config.seed}/{self.progress.epoch}/{i}"
-        return recased(self.train_examples[i].tokens, self.config.uppercase_rate, seed)
+        return uppercased(self.train_examples[i].tokens, self.config.uppercase_rate, seed)
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
-        if self.look is not None:
-            self.look(self.progress.step, self.tagger)
+        if self.before_step is not None:
+            self.before_step(self.progress.step, self.tagger)
         # The step's own seed: there is no state of chance to restore, and each process draws its own.
         seed = (self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index
         torch.manual_seed(seed % 2**63)
@@ -196,8 +196,8 @@ class Trainer:
             return is_due
         if self.progress.step % STEPS_PER_REPORT:
             return False
-        told = torch.tensor(float(is_due and self.accelerator.is_main_process), device=self.accelerator.device)
-        return bool(self.accelerator.reduce(told, "sum"))
+        votes = torch.tensor(float(is_due and self.accelerator.is_main_process), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(votes, "sum"))
 
     def _backward(self, batch: Batch, num_sentences: int) -> None:
         """The loss is a mean over the sentences of the whole step, on all processes, whose gradients are averaged."""
@@ -238,7 +238,9 @@ class Trainer:
 
     def _take_in_losses(self) -> tuple[float, dict[str, float]]:
         """Take in the losses since the last time, per sentence. Synchronises the host, which not every step does."""
-        parts = {name: self._over_processes(float(torch.cat(some).sum())) for name, some in self._loss_parts.items()}
+        parts = {
+            name: self._over_processes(float(torch.cat(losses).sum())) for name, losses in self._loss_parts.items()
+        }
         total, sentences = sum(parts.values()), max(self._sentences, 1)
         for loss in torch.stack(self._totals).tolist() if self._totals else ():
             self._loss += loss  # one by one, so that the sum is the same whenever there are reports
@@ -260,7 +262,7 @@ class Trainer:
         loss, parts = self._take_in_losses()
         self._reported = time.monotonic()
         self._clock()
-        left = self.progress.seconds / self.progress.step * (self.num_steps - self.progress.step)
+        seconds_left = self.progress.seconds / self.progress.step * (self.num_steps - self.progress.step)
         if self.accelerator.is_main_process:
             report = StepReport(
                 self.progress.step,
@@ -269,7 +271,7 @@ class Trainer:
                 loss,
                 parts,
                 tokens / elapsed,
-                left,
+                seconds_left,
                 rate_part,
             )
             self.observer.on_step(report)
@@ -315,15 +317,15 @@ class Trainer:
         if self.accelerator.is_main_process:
             state = {"progress": vars(self.progress)}
             tensors = tensors_of(self.tagger, self.optimizer, self.ema)
-            place, step = self.folder / CHECKPOINTS, self.progress.step
-            on_disk(self.folder, lambda: write_checkpoint(place, step, state, tensors))
+            folder, step = self.folder / CHECKPOINTS, self.progress.step
+            on_disk(self.folder, lambda: write_checkpoint(folder, step, state, tensors))
         self._saved = time.monotonic()
 
 
 def _gold(
     tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]
 ) -> tuple[list[list[NamedSegment]], DataCounts]:
-    found = [tagger.training_segments(example) for example in train]
+    learnable = [tagger.training_segments(example) for example in train]
     known = set(tagger.labels)
     unknown = {segment.label for example in dev for segment in example.segments} - known
     counts = DataCounts(
@@ -332,9 +334,23 @@ def _gold(
         labels=tuple(tagger.labels),
         max_width=tagger.head.decoder_settings.support(tagger.labels).max_width,
         widest=max(segment.width for example in train for segment in example.segments),
-        lost_to_overlaps=sum(overlaps for _, overlaps, _ in found),
-        lost_to_width=sum(wide for _, _, wide in found),
+        lost_to_overlaps=sum(overlaps for _, overlaps, _ in learnable),
+        lost_to_width=sum(wide for _, _, wide in learnable),
         unknown_in_dev=tuple(sorted(unknown)),
         unknown_tokens=sum(example.num_unknown for example in train),
     )
-    return [segments for segments, _, _ in found], counts
+    return [segments for segments, _, _ in learnable], counts
+
+
+def uppercased(tokens: Sequence[str], rate: float, seed: str) -> Sequence[str]:
+    """Data augmentation: the tokens in capitals in one of 1 / rate cases, which follow from the seed; else as they are.
+
+    A model that learns some sentences in capitals, as headlines are, relies less on case. Where a token has no
+    capitals, or would become longer by them, it stays.
+
+    >>> uppercased(["Straße", "in", "Rome"], 1.0, "0/0/0")
+    ['Straße', 'IN', 'ROME']
+    """
+    if not rate or random.Random(seed).random() >= rate:
+        return tokens
+    return [token.upper() if len(token.upper()) == len(token) else token for token in tokens]

@@ -15,8 +15,8 @@ from triton.compiler import ASTSource
 
 from spansieve.crf import Gold
 from spansieve.crf.kernels import cuda
-from spansieve.nn.cuda import cross_entropy, hidden_of_spans
-from spansieve.nn.hidden_of_spans import HiddenOfSpans
+from spansieve.nn.cuda import cross_entropy, span_hidden_kernels
+from spansieve.nn.span_hidden_layer import SpanHiddenLayer
 
 TARGET = GPUTarget("cuda", 90, 32)
 TYPES = {
@@ -63,13 +63,13 @@ def compile_learned(dtype: torch.dtype) -> None:
     width = torch.zeros(3, 8, requires_grad=True)
     for parts in (2, 3):
         projected = torch.zeros(2, 5, parts * 8, dtype=dtype, requires_grad=True)
-        HiddenOfSpans.apply(projected, width, hidden_of_spans).sum().backward()
+        SpanHiddenLayer.apply(projected, width, span_hidden_kernels).sum().backward()
     scores = torch.zeros(2, 5, 3, 4, requires_grad=True)
     cross_entropy.SpanCrossEntropy.apply(scores, torch.zeros(2, 5, 3, dtype=torch.int64), 0.5).sum().backward()
 
 
 if __name__ == "__main__":
-    for module in (cuda, cross_entropy, hidden_of_spans):
+    for module in (cuda, cross_entropy, span_hidden_kernels):
         module.launch = compile_instead  # type: ignore[attr-defined]
     compile_core(torch.float32)
     for dtype in (torch.float32, torch.bfloat16):

@@ -9,7 +9,7 @@ import pytest
 
 from spansieve.data.example import DataError
 from spansieve.data.formats.ace import read_ace
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 SOURCE = """<DOC>
 <DOCID> D1 </DOCID>
@@ -74,10 +74,10 @@ def english(tmp_path):
 
 
 def test_heads_and_extents(english):
-    notes = Notes()
-    heads = read_ace(english, notes=notes)
+    warnings = ReaderWarnings()
+    heads = read_ace(english, warnings=warnings)
     assert found(heads) == {("mayor", "PER"), ("Paris", "GPE"), ("Ada", "PER"), ("AT&T", "ORG"), ("Bob", "PER")}
-    assert dict(notes)["mentions outside <TEXT> left out"] == 1
+    assert dict(warnings)["mentions outside <TEXT> left out"] == 1
     extents = read_ace(english.with_name("D1.apf.xml"), spans="extent")
     assert ("The mayor of Paris", "PER") in found(extents)
     assert found(read_ace(english, spans="extent", mentions=["NOM"])) == {("The mayor of Paris", "PER")}
@@ -107,16 +107,16 @@ def test_of_several_copies_the_normalised_one_is_read(tmp_path):
     write_pair(tmp_path / "nw" / "adj", "D", source)
     write_pair(tmp_path / "nw" / "fp1", "D", source)
     write_pair(tmp_path / "nw" / "timex2norm", "D", source, mention("Ada left", "Ada", "Ada", "PER"))
-    notes = Notes()
-    assert found(read_ace(tmp_path, notes=notes)) == {("Ada", "PER")}
-    assert notes.counts["copies of a document left out"] == 2
+    warnings = ReaderWarnings()
+    assert found(read_ace(tmp_path, warnings=warnings)) == {("Ada", "PER")}
+    assert warnings.counts["copies of a document left out"] == 2
 
 
 def test_a_mention_that_is_not_in_the_text_is_noted(tmp_path):
     path = write_pair(tmp_path, "D", "<DOC><TEXT>Ada left</TEXT></DOC>", mention("Bob left", "Bob", "Bob", "PER"))
-    notes = Notes()
-    assert found(read_ace(path, notes=notes)) == set()
-    assert notes.counts["mentions left out whose characters are not those of the text"] == 1
+    warnings = ReaderWarnings()
+    assert found(read_ace(path, warnings=warnings)) == set()
+    assert warnings.counts["mentions left out whose characters are not those of the text"] == 1
 
 
 def test_what_is_wrong_is_told(tmp_path, english):

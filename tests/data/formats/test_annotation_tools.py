@@ -10,7 +10,7 @@ from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 TEXT = "Ada met Bob. He left."
 
@@ -41,13 +41,13 @@ def prodigy_task(**more):
 def test_prodigy_keeps_its_tokens_and_cuts_only_where_an_entity_ends(tmp_path):
     path = lines(tmp_path, prodigy_task(), prodigy_task(answer="reject"), prodigy_task(answer="ignore", spans=[]))
     assert format_of(path) == "prodigy"
-    notes = Notes()
-    (example,) = read_examples(path, notes=notes)
+    warnings = ReaderWarnings()
+    (example,) = read_examples(path, warnings=warnings)
     assert example.tokens == ("Ada", "met", "Bob", ".", "He", "left", ".")
     assert found([example]) == [("Bob", "PER")]
-    assert notes.counts["tasks with the answer reject left out"] == 1
-    assert notes.counts["tasks with the answer ignore left out"] == 1
-    assert notes.counts["tokens cut where an entity begins or ends within them"] == 1
+    assert warnings.counts["tasks with the answer reject left out"] == 1
+    assert warnings.counts["tasks with the answer ignore left out"] == 1
+    assert warnings.counts["tokens cut where an entity begins or ends within them"] == 1
 
 
 def test_prodigy_without_tokens_and_spans(tmp_path):
@@ -118,11 +118,11 @@ def test_label_studio(tmp_path):
     path = tmp_path / "file.json"
     path.write_text(json.dumps(tasks))
     assert format_of(path) == "label-studio"
-    notes = Notes()
-    examples = read_examples(path, notes=notes)
+    warnings = ReaderWarnings()
+    examples = read_examples(path, warnings=warnings)
     assert found(examples) == [("Bob", "PER"), ("Bob", "POET")]
     assert [example.document for example in examples] == ["1", "1", "2"]
-    assert dict(notes) == {"further annotations of a task left out": 1, "tasks without annotations left out": 1}
+    assert dict(warnings) == {"further annotations of a task left out": 1, "tasks without annotations left out": 1}
 
 
 def test_label_studio_in_its_short_form(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
 from spansieve.data.formats.brat import read_brat, write_brat
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 TEXT = "Ada 👍 Lovelace met Bob.\nHe left the New York office.\n"
 
@@ -31,12 +31,12 @@ def test_entities_are_read_and_nothing_else(tmp_path):
         "A1 X T1",
     ]
     path = write_pair(tmp_path, "one", TEXT, *lines)
-    notes = Notes()
-    examples = read_brat(path, notes=notes)
+    warnings = ReaderWarnings()
+    examples = read_brat(path, warnings=warnings)
     assert found(examples) == [("Ada 👍 Lovelace", "PER"), ("Bob", "PER")]
     assert len(examples) == 2
     assert examples[0].document == "one"
-    assert not notes
+    assert not warnings
     assert read_brat(path.with_suffix(".txt")) == examples
     assert len(read_brat(path, split_sentences=False)) == 1
 
@@ -49,9 +49,9 @@ def test_crlf_counts_as_it_is_written(tmp_path):
 def test_a_discontinuous_entity_is_read_from_end_to_end(tmp_path):
     text = "left and right arm"
     path = write_pair(tmp_path, "one", text, "T1\tPART 15 18;0 4\tarm left", "T2\tPART 9 14;15 18\tright arm")
-    notes = Notes()
-    assert found(read_brat(path, notes=notes)) == [(text, "PART"), ("right arm", "PART")]
-    assert str(notes).startswith("1 × discontinuous entities read from their first part to their last (")
+    warnings = ReaderWarnings()
+    assert found(read_brat(path, warnings=warnings)) == [(text, "PART"), ("right arm", "PART")]
+    assert str(warnings).startswith("1 × discontinuous entities read from their first part to their last (")
 
 
 def test_a_folder_is_read_whole_and_texts_without_annotations_are_noted(tmp_path):
@@ -59,10 +59,10 @@ def test_a_folder_is_read_whole_and_texts_without_annotations_are_noted(tmp_path
     write_pair(tmp_path, "a", "Ada left")
     (tmp_path / "c.txt").write_text("Nobody has looked here")
     (tmp_path / "annotation.conf").write_text("[entities]\nPER\n")
-    notes = Notes()
-    examples = read_examples(tmp_path, notes=notes)
+    warnings = ReaderWarnings()
+    examples = read_examples(tmp_path, warnings=warnings)
     assert [(example.document, len(example.segments)) for example in examples] == [("a", 0), ("b", 1)]
-    assert notes.counts["texts without an .ann file left out"] == 1
+    assert warnings.counts["texts without an .ann file left out"] == 1
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path, line, message):
 
 def test_words_that_differ_are_noted_and_a_missing_text_is_told(tmp_path):
     path = write_pair(tmp_path, "one", "Ada", "T1\tPER 0 3\tBob")
-    notes = Notes()
-    assert found(read_brat(path, notes=notes)) == [("Ada", "PER")]
-    assert len(notes.counts) == 1
+    warnings = ReaderWarnings()
+    assert found(read_brat(path, warnings=warnings)) == [("Ada", "PER")]
+    assert len(warnings.counts) == 1
     path.with_suffix(".txt").unlink()
     with pytest.raises(DataError, match=r"side by side, got no .*one\.txt"):
         read_brat(path)

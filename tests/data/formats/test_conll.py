@@ -6,7 +6,7 @@ import pytest
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.conll import read_conll, write_conll
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
 ADA = Example.of("Ada Lovelace met Bob", [(0, 2, "PER"), (3, 4, "PER")])
@@ -100,10 +100,10 @@ def test_a_missing_column_is_told_with_its_line(tmp_path):
 
 def test_ill_formed_tags_are_read_leniently_and_strictly_refused(tmp_path):
     text = "came O\n\na B-PER\nb I-ORG\n"
-    notes = Notes()
-    assert read(tmp_path, text, notes=notes)[1].segments == ((0, 1, "PER"), (1, 2, "ORG"))
-    assert str(notes).startswith("1 × sentences whose tags are not well-formed BIO, read as conlleval does (")
-    assert "file.conll line 3" in str(notes)
+    warnings = ReaderWarnings()
+    assert read(tmp_path, text, warnings=warnings)[1].segments == ((0, 1, "PER"), (1, 2, "ORG"))
+    assert str(warnings).startswith("1 × sentences whose tags are not well-formed BIO, read as conlleval does (")
+    assert "file.conll line 3" in str(warnings)
     with pytest.raises(DataError, match=r"file\.conll line 3, the sentence that begins there: tag 2 breaks BIO"):
         read(tmp_path, text, scheme="BIO", strict=True)
     with pytest.raises(DataError, match=r"file\.conll: tags must all have a prefix or none"):
@@ -125,10 +125,10 @@ def test_written_and_read_again(tmp_path, scheme, name):
 
 
 def test_what_columns_cannot_hold_is_noted_or_refused(tmp_path):
-    notes = Notes()
+    warnings = ReaderWarnings()
     nested = Example.of("Bank of China", [(0, 3, "ORG"), (2, 3, "LOC")])
-    write_conll([nested, Example.of("")], tmp_path / "a.conll", notes=notes)
-    assert dict(notes) == {
+    write_conll([nested, Example.of("")], tmp_path / "a.conll", warnings=warnings)
+    assert dict(warnings) == {
         "overlapping entities dropped, since tags are flat": 1,
         "sentences without tokens left out": 1,
     }

@@ -9,7 +9,7 @@ import pytest
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 EXAMPLES = [
     Example.of("Ada Lovelace met Bob", [(0, 2, "PER"), (3, 4, "PER")], document="d"),
@@ -89,10 +89,10 @@ def test_parquet_files_of_several_splits(tmp_path, datasets):
 
 
 def test_what_tags_cannot_hold_is_noted(tmp_path, datasets):
-    notes = Notes()
+    warnings = ReaderWarnings()
     nested = Example.of("Bank of China", [(0, 3, "ORG"), (2, 3, "LOC")])
-    write_examples([nested], tmp_path / "a.parquet", notes=notes)
-    assert notes.counts == {"overlapping entities dropped, since tags are flat": 1}
+    write_examples([nested], tmp_path / "a.parquet", warnings=warnings)
+    assert warnings.counts == {"overlapping entities dropped, since tags are flat": 1}
 
 
 def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatch):

@@ -65,7 +65,7 @@ def test_text_is_cut_into_sentences(tmp_path):
         ({"words_": []}, "line 2: must have the key tokens or text, got words_"),
         ({"tokens": "Ada"}, "line 2: tokens must be a list of strings, got 'Ada'"),
         ({"tokens": ["a"], "entities": {}}, None),
-        ({"tokens": ["a"], "entities": {"a": 1}}, "line 2: entities must be a list, got dict"),
+        ({"tokens": ["a"], "entities": {"a": 1}}, "line 2: entities must be a list, got {'a': 1}"),
         (
             {"tokens": ["a"], "entities": [{"start": 0, "label": "X"}]},
             "line 2: an entity must have start, end and label",

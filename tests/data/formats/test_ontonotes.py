@@ -6,7 +6,7 @@ import pytest
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.ontonotes import read_ontonotes
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 
 def rows(*pairs, document="nw/x/00/x_0001"):
@@ -34,9 +34,9 @@ def test_a_folder_is_read_in_order_and_bare_documents_are_noted(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "two.v4_gold_conll").write_text(document(rows(("two", "*")), part="001"))
     (tmp_path / "a.v4_gold_conll").write_text(document(rows(("one", "(CARDINAL)"))))
-    notes = Notes()
-    assert [example.tokens for example in read_ontonotes(tmp_path, notes=notes)] == [("one",), ("two",)]
-    assert str(notes) == "1 × documents without any entity, perhaps never annotated (nw/x/00/x_0001 part 1)"
+    warnings = ReaderWarnings()
+    assert [example.tokens for example in read_ontonotes(tmp_path, warnings=warnings)] == [("one",), ("two",)]
+    assert str(warnings) == "1 × documents without any entity, perhaps never annotated (nw/x/00/x_0001 part 1)"
 
 
 @pytest.mark.parametrize(

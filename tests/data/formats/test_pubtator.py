@@ -7,7 +7,7 @@ import pytest
 from spansieve.data.example import DataError
 from spansieve.data.formats import read_examples
 from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 FILE = """17|t|Gout in mice
 17|a|We fed mice. Gout followed.
@@ -29,19 +29,19 @@ def write(tmp_path, text):
 def test_title_and_abstract_are_one_text_but_no_sentence_spans_them(tmp_path):
     path = write(tmp_path, FILE)
     assert format_of(path) == "pubtator"
-    notes = Notes()
-    examples = read_examples(path, notes=notes)
+    warnings = ReaderWarnings()
+    examples = read_examples(path, warnings=warnings)
     assert [(" ".join(e.tokens), e.document) for e in examples] == [
         ("Gout in mice", "17"), ("We fed mice .", "17"), ("Gout followed .", "17"), ("Nothing", "18")
     ]  # fmt: skip
     assert [e.words(s) for e in examples for s in e.segments] == ["Gout", "Gout"]
-    assert not notes
+    assert not warnings
 
 
 def test_words_that_differ_are_noted(tmp_path):
-    notes = Notes()
-    read_examples(write(tmp_path, "1|t|Gout\n1\t0\t4\tgout\tX\n"), notes=notes)
-    assert notes.counts == {"entities whose words are not those of the text, read by their characters": 1}
+    warnings = ReaderWarnings()
+    read_examples(write(tmp_path, "1|t|Gout\n1\t0\t4\tgout\tX\n"), warnings=warnings)
+    assert warnings.counts == {"entities whose words are not those of the text, read by their characters": 1}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 EXAMPLES = [
     Example.of("Ada Lovelace met Bob . He left", [(0, 2, "PER"), (3, 4, "PER")], document="d"),
@@ -30,9 +30,9 @@ def test_documents_written_and_read_again(tmp_path):
 def test_overlapping_entities_go_to_the_spans(tmp_path):
     pytest.importorskip("spacy")
     nested = Example.of("Bank of China", [(0, 3, "ORG"), (2, 3, "LOC")])
-    notes = Notes()
-    write_examples([nested], tmp_path / "a.spacy", notes=notes)
-    assert notes.counts == {"overlapping entities only in spans['sc']": 1}
+    warnings = ReaderWarnings()
+    write_examples([nested], tmp_path / "a.spacy", warnings=warnings)
+    assert warnings.counts == {"overlapping entities only in spans['sc']": 1}
     assert read_examples(tmp_path / "a.spacy")[0].segments == ((0, 3, "ORG"),)
     assert read_examples(tmp_path / "a.spacy", spans_key="sc")[0].segments == nested.segments
     with pytest.raises(DataError, match="must have a group of spans named 'x' in each document, got one with sc"):
@@ -80,8 +80,8 @@ def test_version_2_json(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"id": 3, "paragraphs": [paragraph, {"sentences": [tokens(("No", "O"))]}]}]))
     assert format_of(path) == "spacy-json"
-    notes = Notes()
-    examples = read_examples(path, notes=notes)
+    warnings = ReaderWarnings()
+    examples = read_examples(path, warnings=warnings)
     assert [(" ".join(e.tokens), e.document) for e in examples] == [
         ("Ada Lovelace met Bob .", "3"),
         ("Yes", "3"),
@@ -89,7 +89,7 @@ def test_version_2_json(tmp_path):
     ]
     assert [examples[0].words(s) for s in examples[0].segments] == ["Ada  Lovelace", "Bob"]
     assert examples[2].text is None
-    assert notes.counts == {"tokens that were not annotated read as null": 1}
+    assert warnings.counts == {"tokens that were not annotated read as null": 1}
     path.write_text(json.dumps([{"paragraphs": [{"sentences": [{"tokens": [{"ner": "O"}]}]}]}]))
     with pytest.raises(DataError, match="record 1: each token must have its orth and ner as strings"):
         read_examples(path)

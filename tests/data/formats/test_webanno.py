@@ -7,7 +7,7 @@ import pytest
 from spansieve.data.example import DataError
 from spansieve.data.formats import read_examples
 from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import ReaderWarnings
 
 HEADER = """#FORMAT=WebAnno TSV 3.2
 #T_SP=webanno.custom.Topic|kind
@@ -39,20 +39,20 @@ def write(tmp_path, body=BODY, header=HEADER):
 def test_the_layer_of_named_entities_is_read(tmp_path):
     path = write(tmp_path)
     assert format_of(path) == "webanno"
-    notes = Notes()
-    first, second = read_examples(path, notes=notes, feature="value")
+    warnings = ReaderWarnings()
+    first, second = read_examples(path, warnings=warnings, feature="value")
     assert first.tokens == ("👍", "Bank", "of", "China", "-based", "_x_")
     assert {(first.words(s), s.label) for s in first.segments} == {
         ("Bank of China-based", "ORG"), ("China", "LOC"), ("_x_", "A|B"), ("_x_", "ENTITY")
     }  # fmt: skip
     assert second.segments == ((0, 1, "A|B"),)
     assert first.document == "doc"
-    assert notes.counts["entities over the end of a sentence read as one in each"] == 1
+    assert warnings.counts["entities over the end of a sentence read as one in each"] == 1
 
 
 def test_a_folder(tmp_path):
     write(tmp_path)
-    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "warnings.txt").write_text("x")
     assert format_of(tmp_path) == "webanno"
     assert len(read_examples(tmp_path)) == 2
 

@@ -138,7 +138,7 @@ def test_a_manifest_leads_nowhere_else(words, name, tmp_path):
         load(folder)
 
 
-LAYOUT = {"before": [2], "after": [3], "padding": 0, "unknown": 1, "room": 8, "overlap": 0.2, "casing": True}
+LAYOUT = {"before": [2], "after": [3], "padding": 0, "unknown": 1, "capacity": 8, "overlap": 0.2, "casing": True}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ LAYOUT = {"before": [2], "after": [3], "padding": 0, "unknown": 1, "room": 8, "o
         {"layout": None},
         {"layout": {"before": [1]}},
         {"layout": LAYOUT | {"before": "ab"}},
-        {"layout": LAYOUT | {"room": 0}},
+        {"layout": LAYOUT | {"capacity": 0}},
         {"layout": LAYOUT | {"overlap": 1.2}},
         {"layout": LAYOUT | {"casing": 3}},
         {"layout": LAYOUT | {"unheard_of": 3}},

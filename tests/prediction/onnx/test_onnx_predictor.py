@@ -151,13 +151,14 @@ def test_a_long_text_is_one_sequence(words):
 def test_every_pooling(subwords, pooling):
     _, folder = subwords
     made = drawn_tagger("crf", encoder={"name": bert_folder(folder.parent / "bert"), "pooling": pooling}).encoder
-    features = made.features(readable_sentences(drawn_sentences(1)))
-    vectors = torch.randn(len(features["kept"]), 4)
-    encoder = encoder_module.SubwordEncoder.__new__(encoder_module.SubwordEncoder)
-    encoder._pooling = pooling
-    first, last = features["first"], features["last"]
-    found = encoder._pooled(vectors.numpy(), first.numpy(), last.numpy())
-    np.testing.assert_allclose(found, made._pooled(vectors, first, last).numpy(), rtol=1e-6)
+    made.eval().requires_grad_(False)
+
+    def graph(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray]:
+        return (made.read_at_once(*map(torch.from_numpy, arrays.values())).numpy(),)
+
+    encoder = encoder_module.SubwordEncoder(graph, made.tokenizer.backend_tokenizer, made.layout, pooling)
+    sentences = readable_sentences(drawn_sentences(1))
+    np.testing.assert_allclose(encoder.vectors(sentences), made(made.features(sentences)).numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_no_sentence_is_refused(words):

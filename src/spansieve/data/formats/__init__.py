@@ -11,7 +11,7 @@ from typing import Any
 
 from spansieve.data.example import Example
 from spansieve.data.formats.detect import format_of as format_of
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 @dataclass(frozen=True)
@@ -26,27 +26,29 @@ class Format:
     suffixes: tuple[str, ...] = ()  # what a file to be written in it is called
     has_unknown: bool = False  # whether it can mark tokens of which nothing is known
 
-    def read(self, path: Any, notes: Notes | None = None, **options: Any) -> list[Example]:
-        return self._call(self.reader, path, notes=notes, **options)
+    def read(self, path: Any, warnings: ReaderWarnings = IGNORED, **options: Any) -> list[Example]:
+        return self._call(self.reader, path, warnings=warnings, **options)
 
-    def write(self, examples: Iterable[Example], path: str | Path, notes: Notes | None = None, **options: Any) -> None:
+    def write(
+        self, examples: Iterable[Example], path: str | Path, warnings: ReaderWarnings = IGNORED, **options: Any
+    ) -> None:
         if self.writer is None:
             writable = ", ".join(name for name, format in FORMATS.items() if format.writer)
             raise ValueError(f"format {self.name} can only be read; these can be written: {writable}")
-        if notes is not None and not self.has_unknown:
+        if not self.has_unknown:
             examples = list(examples)
             lost = sum(example.num_unknown for example in examples)
-            notes.add("unknown tokens written as known, since the format cannot say it", str(path), lost)
-        self._call(self.writer, examples, path, notes=notes, **options)
+            warnings.add("unknown tokens written as known, since the format cannot say it", str(path), lost)
+        self._call(self.writer, examples, path, warnings=warnings, **options)
 
-    def _call(self, name: str, *arguments: Any, notes: Notes | None, **options: Any) -> Any:
+    def _call(self, name: str, *arguments: Any, warnings: ReaderWarnings, **options: Any) -> Any:
         function: Callable[..., Any] = getattr(import_module(f"{__name__}.{self.module}"), name)
         known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        known.remove("notes")
+        known.remove("warnings")
         for option in options:
             if option not in known:
                 raise ValueError(f"format {self.name} takes {', '.join(known) or 'no options'}, got {option!r}")
-        return function(*arguments, notes=notes, **options)
+        return function(*arguments, warnings=warnings, **options)
 
 
 _TABLE = (
@@ -76,7 +78,7 @@ _TABLE = (
     Format("label-studio", "Label Studio JSON", "label_studio", "read_label_studio", "write_label_studio"),
     Format("pubtator", "PubTator", "pubtator", "read_pubtator"),
     Format("webanno", "WebAnno or INCEpTION TSV 3", "webanno", "read_webanno"),
-    Format("iob-lines", "one sentence per line, tags behind bars", "iob_lines", "read_iob_lines"),
+    Format("iob-lines", "one sentence per line, tags behind bars", "conll", "read_iob_lines"),
     Format("spacy", "spaCy DocBin", "docbin", "read_docbin", "write_docbin", (".spacy",)),
     Format("spacy-json", "spaCy 2 training JSON", "spacy_json", "read_spacy_json"),
     Format(
@@ -86,25 +88,31 @@ _TABLE = (
 FORMATS = {format.name: format for format in _TABLE}
 
 
-def read_examples(path: Any, format: str | None = None, notes: Notes | None = None, **options: Any) -> list[Example]:
+def read_examples(
+    path: Any, format: str | None = None, warnings: ReaderWarnings = IGNORED, **options: Any
+) -> list[Example]:
     """The examples of a file or folder, in the format given or in the one that it looks like; also those of a
     `datasets.Dataset`.
 
-    `options` are those of the format's reader; `notes` counts what could not be represented as it stood.
+    `options` are those of the format's reader; `warnings` counts what could not be represented as it stood.
     """
     if not isinstance(path, (str, Path)):
-        return FORMATS["hugging-face"].read(path, notes, **options)
+        return FORMATS["hugging-face"].read(path, warnings, **options)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no file or folder {path}")
-    return format_named(format or format_of(path)).read(path, notes, **options)
+    return format_named(format or format_of(path)).read(path, warnings, **options)
 
 
 def write_examples(
-    examples: Iterable[Example], path: str | Path, format: str | None = None, notes: Notes | None = None, **options: Any
+    examples: Iterable[Example],
+    path: str | Path,
+    format: str | None = None,
+    warnings: ReaderWarnings = IGNORED,
+    **options: Any,
 ) -> None:
     """Write examples in the format given, or in the one that the name's suffix stands for."""
-    format_named(format or format_to_write(path)).write(examples, path, notes, **options)
+    format_named(format or format_to_write(path)).write(examples, path, warnings, **options)
 
 
 def format_named(name: str) -> Format:

@@ -3,7 +3,7 @@
 Offsets count the characters of the `.sgm` without its tags; escapes such as `&amp;` become their characters after
 that, so that the examples' offsets differ from the file's behind one. What stands outside `<TEXT>` is not read.
 Entity mentions are read, by their heads (the default, nearly flat) or their full extents (nested); values, times,
-relations and events are not. Nested mentions are kept; `spansieve.data.flattening` chooses those of a flat model.
+relations and events are not. Nested mentions are kept; `data/overlap_resolution.py` chooses those of a flat model.
 Of the copies that a release holds of one document, `timex2norm` is taken before `adj` and that before any other.
 """
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import beside, files_in, read_bytes, read_text
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import tokens_of_text
 
 SUFFIX = ".apf.xml"
@@ -51,7 +51,7 @@ def read_ace(
     spans: str = "head",
     mentions: Iterable[str] = ("NAM", "NOM", "PRO"),
     split_sentences: bool = True,
-    notes: Notes | None = None,
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The sentences of a pair (give either file) or of all the pairs below a folder.
 
@@ -60,12 +60,11 @@ def read_ace(
     if spans not in ("head", "extent"):
         raise ValueError(f"spans must be head or extent, got {spans!r}")
     kinds = {mentions} if isinstance(mentions, str) else set(mentions)
-    notes = notes if notes is not None else Notes()
     examples: list[Example] = []
-    for annotation, source in _pairs(Path(path), notes):
-        found = list(_mentions(annotation, spans, kinds))
-        reading = _best_reading(read_text(source), found)
-        kept = list(_inside(reading, found, str(annotation), notes))
+    for annotation, source in _pairs(Path(path), warnings):
+        annotated = list(_mentions(annotation, spans, kinds))
+        reading = _best_reading(read_text(source), annotated)
+        kept = list(_inside(reading, annotated, str(annotation), warnings))
         text, body, breaks, kept = _unescaped(reading, kept)
         cuts = [border for start, end, _ in kept for border in (start, end)]
         tokens = [token for token in tokens_of_text(text, [*cuts, *breaks]) if body[0] <= token.start < body[1]]
@@ -76,13 +75,13 @@ def read_ace(
             tokens=tokens,
             breaks=breaks,
             split_sentences=split_sentences,
-            place=str(annotation),
-            notes=notes,
+            location=str(annotation),
+            warnings=warnings,
         )
     return examples
 
 
-def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
+def _pairs(path: Path, warnings: ReaderWarnings) -> Iterator[tuple[Path, Path]]:
     if not path.is_dir():
         base = re.sub(r"(\.apf\.xml|\.sgm)(\.gz)?$", "", path.name)
         yield beside(path.with_name(base + SUFFIX), PAIR), beside(path.with_name(base + ".sgm"), PAIR)
@@ -90,7 +89,7 @@ def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
     chosen: dict[str, Path] = {}
     for annotation in files_in(path, SUFFIX):
         known = chosen.setdefault(annotation.name, annotation)
-        notes.add("copies of a document left out", str(annotation), int(known is not annotation))
+        warnings.add("copies of a document left out", str(annotation), int(known is not annotation))
         if _rank(annotation) < _rank(known):
             chosen[annotation.name] = annotation
     for annotation in sorted(chosen.values()):
@@ -144,12 +143,14 @@ def _without_tags(source: str, unescape: bool) -> _Reading:
     return _Reading("".join(parts), (body_start, length if body_end is None else body_end), breaks)
 
 
-def _inside(reading: _Reading, mentions: list[_Mention], place: str, notes: Notes) -> Iterator[tuple[int, int, str]]:
+def _inside(
+    reading: _Reading, mentions: list[_Mention], location: str, warnings: ReaderWarnings
+) -> Iterator[tuple[int, int, str]]:
     for mention in mentions:
         if not _agrees(reading.text, mention):
-            notes.add("mentions left out whose characters are not those of the text", place)
+            warnings.add("mentions left out whose characters are not those of the text", location)
         elif not reading.body[0] <= mention.start < mention.end <= reading.body[1]:
-            notes.add("mentions outside <TEXT> left out", place)
+            warnings.add("mentions outside <TEXT> left out", location)
         else:
             yield mention.start, mention.end, mention.label
 
@@ -166,14 +167,14 @@ def _unescaped(
         ends.append(position)
         removed.append(removed[-1] + len(escape.group()) - len(character))
 
-    def moved(place: int) -> int:
-        return place - removed[bisect_right(ends, place) - 1]
+    def moved(offset: int) -> int:
+        return offset - removed[bisect_right(ends, offset) - 1]
 
     text = "".join([*pieces, reading.text[position:]])
     kept = [(moved(start), moved(end), label) for start, end, label in annotations]
-    return text, (moved(reading.body[0]), moved(reading.body[1])), [moved(place) for place in reading.breaks], kept
+    return text, (moved(reading.body[0]), moved(reading.body[1])), list(map(moved, reading.breaks)), kept
 
 
 def _agrees(text: str, mention: _Mention) -> bool:
-    there = html.unescape(text[mention.start : mention.end])
-    return "".join(there.split()) == "".join(html.unescape(mention.words).split())
+    words = html.unescape(text[mention.start : mention.end])
+    return "".join(words.split()) == "".join(html.unescape(mention.words).split())

@@ -1,8 +1,8 @@
 """brat standoff: `name.txt` with the text and `name.ann` with its entities.
 
 Only text-bound annotations (`T…`) are entities; relations, events, attributes and remarks are not read. A discontinuous
-entity is read from the start of its first part to the end of its last, and noted. A text without an `.ann` file is left
-out and noted, since it may not have been annotated.
+entity is read from the start of its first part to the end of its last, with a warning. A text without an `.ann` file is
+left out with a warning, since it may not have been annotated.
 """
 
 from __future__ import annotations
@@ -14,34 +14,33 @@ from pathlib import Path
 from spansieve.data.alignment import distinct_names, documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import beside, files_in, read_lines, read_text, stem, write_text
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 PAIR = "a brat document must have a .txt and an .ann file"
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
 
 
-def read_brat(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+def read_brat(path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of one document (give either file) or of all those below a folder."""
-    notes = notes if notes is not None else Notes()
     examples: list[Example] = []
-    for standoff, source in _pairs(Path(path), notes):
+    for standoff, source in _pairs(Path(path), warnings):
         text = read_text(source)
         examples += examples_of_text(
             text,
-            _entities(standoff, text, notes),
+            _entities(standoff, text, warnings),
             document=stem(source),
             split_sentences=split_sentences,
-            place=str(standoff),
-            notes=notes,
+            location=str(standoff),
+            warnings=warnings,
         )
     return examples
 
 
-def write_brat(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+def write_brat(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write a folder with two files per document."""
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, document in distinct_names(documents_of_examples(examples, notes, join_unnamed=True)):
+    for name, document in distinct_names(documents_of_examples(examples, warnings, join_unnamed=True)):
         lines = []
         for number, (start, end, label) in enumerate(document.annotations, start=1):
             words = re.sub(r"\s", " ", document.text[start:end])
@@ -51,7 +50,7 @@ def write_brat(examples: Iterable[Example], path: str | Path, *, notes: Notes | 
         write_text("".join(lines), folder / f"{name}.ann")
 
 
-def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
+def _pairs(path: Path, warnings: ReaderWarnings) -> Iterator[tuple[Path, Path]]:
     if not path.is_dir():
         base = path.name.removesuffix(".gz")[:-4]
         yield beside(path.with_name(base + ".ann"), PAIR), beside(path.with_name(base + ".txt"), PAIR)
@@ -62,25 +61,25 @@ def _pairs(path: Path, notes: Notes) -> Iterator[tuple[Path, Path]]:
         annotated.add(source)
         yield standoff, source
     for source in files_in(path, ".txt"):
-        notes.add("texts without an .ann file left out", str(source), int(source not in annotated))
+        warnings.add("texts without an .ann file left out", str(source), int(source not in annotated))
 
 
-def _entities(file: Path, text: str, notes: Notes) -> Iterator[tuple[int, int, str]]:
+def _entities(file: Path, text: str, warnings: ReaderWarnings) -> Iterator[tuple[int, int, str]]:
     for number, line in read_lines(file):
         if not line.startswith("T"):
             continue
-        place = f"{file} line {number}"
+        location = f"{file} line {number}"
         match = _ENTITY.match(line)
         if match is None:
-            raise DataError(f"{place}: must be like 'T1<tab>PER 0 5<tab>words', got {line!r}")
+            raise DataError(f"{location}: must be like 'T1<tab>PER 0 5<tab>words', got {line!r}")
         parts = sorted(tuple(map(int, part.split())) for part in match[2].split(";"))
         start, end = parts[0][0], max(part[1] for part in parts)
         if end > len(text):
-            raise DataError(f"{place}: an entity must lie within the {len(text)} characters of its text, got {end}")
+            raise DataError(f"{location}: an entity must lie within the {len(text)} characters of its text, got {end}")
         if len(parts) > 1 and any(after[0] > before[1] + 1 for before, after in zip(parts, parts[1:])):
-            notes.add("discontinuous entities read from their first part to their last", place)
+            warnings.add("discontinuous entities read from their first part to their last", location)
         elif match[3] is not None and _letters(match[3]) != _letters(text[start:end]):
-            notes.add("entities whose words are not those of the text, read by their characters", place)
+            warnings.add("entities whose words are not those of the text, read by their characters", location)
         yield start, end, match[1]
 
 

@@ -4,6 +4,9 @@ Columns are separated by tabs where every line has one, else by blanks. `-DOCSTA
 sentences. A line that begins with `#` is a comment when it has not as many columns as the tokens have, or no tag where
 theirs is, since `#` is a token too. A CoNLL-U Plus header (`# global.columns = …`) names the columns. Tags may be IOB1,
 BIO, BIOES, BILOU or plain labels; see `spansieve.data.tag_schemes` for ill-formed ones.
+
+Also one sentence per line, each token with its columns behind bars: `Ada|NNP|B-PER Lovelace|NNP|I-PER`. The token is
+what stands before the first bar, the tag what stands behind the last.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.flattening import flat
 from spansieve.data.formats.files import read_lines, write_text
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.overlap_resolution import flat
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
 
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
@@ -40,7 +43,7 @@ def read_conll(
     tag_column: Column | Sequence[Column] | None = None,
     scheme: str = "auto",
     strict: bool = False,
-    notes: Notes | None = None,
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The sentences of a file in columns.
 
@@ -62,38 +65,48 @@ def read_conll(
         _check_rows(path, sentence, token, tags)
     layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
     schemes = [_scheme(path, layer, scheme) for layer in layers]
-    if notes is not None:
-        _note_ill_formed(path, sentences, layers, schemes, notes)
+    if warnings is not IGNORED:  # the check reads every tag once more
+        _warn_of_ill_formed(path, sentences, layers, schemes, warnings)
     examples = []
     for number, sentence in enumerate(sentences):
         segments = set()
-        for layer, found in zip(layers, schemes):
-            segments |= set(_segments(path, sentence, layer[number], found, strict))
+        for layer, layer_scheme in zip(layers, schemes):
+            segments |= set(_segments(path, sentence, layer[number], layer_scheme, strict))
         tokens = tuple(row[token] for _, row in sentence.rows)
         examples.append(Example(tokens, tuple(segments), document=sentence.document))
     return examples
 
 
+def read_iob_lines(path: str | Path, *, scheme: str = "auto", warnings: ReaderWarnings = IGNORED) -> list[Example]:
+    """The sentences of a file with one on each line."""
+    sentences = []
+    for number, line in read_lines(path):
+        pairs = [_pair(f"{path} line {number}", word) for word in line.split()]
+        if pairs:
+            sentences.append(([token for token, _ in pairs], [tag for _, tag in pairs]))
+    scheme = scheme_of_tags(tags for _, tags in sentences) if scheme == "auto" else scheme
+    return [Example(tuple(tokens), tuple(segments_of_tags(tags, scheme))) for tokens, tags in sentences]
+
+
 def write_conll(
-    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", notes: Notes | None = None
+    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", warnings: ReaderWarnings = IGNORED
 ) -> None:
-    """Write token and tag, separated by a tab. Tags cannot overlap: `flat` chooses, and what it drops is noted."""
-    notes = notes if notes is not None else Notes()
+    """Write token and tag, separated by a tab. Tags cannot overlap: `flat` chooses, with a warning of what it drops."""
     lines: list[str] = []
     document = None
     for number, example in enumerate(examples, start=1):
-        place = f"sentence {number}"
-        notes.add("texts, and the characters of tokens in them, not kept", place, int(example.text is not None))
+        location = f"sentence {number}"
+        warnings.add("texts, and the characters of tokens in them, not kept", location, int(example.text is not None))
         if example.document != document:
             document = example.document
             lines += [f"{_DOCSTART} ({document})" if document else _DOCSTART, ""]
         example, dropped = flat(example)
-        notes.add("overlapping entities dropped, since tags are flat", place, len(dropped))
+        warnings.add("overlapping entities dropped, since tags are flat", location, len(dropped))
         if not example.tokens:
-            notes.add("sentences without tokens left out", place)
+            warnings.add("sentences without tokens left out", location)
             continue
         tags = tags_of_segments(example.segments, len(example), scheme)
-        lines += [f"{_writable(token, place)}\t{tag}" for token, tag in zip(example.tokens, tags)]
+        lines += [f"{_writable(token, location)}\t{tag}" for token, tag in zip(example.tokens, tags)]
         lines.append("")
     write_text("\n".join(lines) + "\n" if lines else "", path)
 
@@ -213,19 +226,31 @@ def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: st
         raise DataError(f"{path} line {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
 
 
-def _note_ill_formed(
-    path: str | Path, sentences: list[_Sentence], layers: list[list[list[str]]], schemes: list[str], notes: Notes
+def _warn_of_ill_formed(
+    path: str | Path,
+    sentences: list[_Sentence],
+    layers: list[list[list[str]]],
+    schemes: list[str],
+    warnings: ReaderWarnings,
 ) -> None:
     for layer, scheme in zip(layers, schemes):
         for sentence, tags in zip(sentences, layer):
             try:
                 check_tags(tags, scheme)
             except DataError:
-                place = f"{path} line {sentence.rows[0][0]}"
-                notes.add(f"sentences whose tags are not well-formed {scheme}, read as conlleval does", place)
+                location = f"{path} line {sentence.rows[0][0]}"
+                warnings.add(f"sentences whose tags are not well-formed {scheme}, read as conlleval does", location)
 
 
-def _writable(token: str, place: str) -> str:
+def _writable(token: str, location: str) -> str:
     if not token or "\t" in token or "\n" in token or "\r" in token:
-        raise DataError(f"a token in columns must not be empty or hold tabs or line ends, got {token!r} in {place}")
+        raise DataError(f"a token in columns must not be empty or hold tabs or line ends, got {token!r} in {location}")
     return token
+
+
+def _pair(location: str, word: str) -> tuple[str, str]:
+    # A bar may itself be the token: "|||O".
+    token, _, rest = (word[0], "", word[1:]) if word.startswith("|") else word.partition("|")
+    if not rest:
+        raise DataError(f"{location}: every token must have its tag behind a bar, like Ada|B-PER, got {word!r}")
+    return token, rest.rpartition("|")[2]

@@ -13,33 +13,32 @@ from typing import Any
 
 from spansieve.data.alignment import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.flattening import flat
-from spansieve.data.formats.packages import package
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.formats.files import package
+from spansieve.data.overlap_resolution import flat
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 SPANS_KEY = "sc"  # spaCy's own name for the group of its span categorizer
 
 
 def read_docbin(
-    path: str | Path, *, spans_key: str | None = None, split_sentences: bool = True, notes: Notes | None = None
+    path: str | Path, *, spans_key: str | None = None, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
-    """The sentences of the documents in a file. `spans_key`: a group of `doc.spans` to read in place of `doc.ents`."""
+    """The sentences of the documents in a file. `spans_key`: a group of `doc.spans` to read instead of `doc.ents`."""
     spacy = package("spacy", "'spansieve[spacy]'")
     try:
         documents = spacy.tokens.DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab)
-        return [e for doc in documents for e in _examples(str(path), doc, spans_key, split_sentences, notes)]
+        return [e for doc in documents for e in _examples(str(path), doc, spans_key, split_sentences, warnings)]
     except (zlib.error, ValueError, KeyError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} must be a whole file that spaCy's DocBin wrote, got {error}") from error
 
 
-def write_docbin(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+def write_docbin(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one spaCy document per example, its flat entities as `doc.ents`; where some overlap, all of them are in
     `doc.spans["sc"]` too."""
     spacy = package("spacy", "'spansieve[spacy]'")
-    notes = notes if notes is not None else Notes()
     vocabulary = spacy.blank("xx").vocab
     documents = spacy.tokens.DocBin(attrs=["ORTH", "SPACY", "ENT_IOB", "ENT_TYPE", "SENT_START"], store_user_data=True)
     for number, example in enumerate(examples, start=1):
@@ -48,12 +47,14 @@ def write_docbin(examples: Iterable[Example], path: str | Path, *, notes: Notes 
         doc.ents = [spacy.tokens.Span(doc, *segment) for segment in kept.segments]
         if dropped:
             doc.spans[SPANS_KEY] = [spacy.tokens.Span(doc, *segment) for segment in example.segments]
-            notes.add(f"overlapping entities only in spans[{SPANS_KEY!r}]", f"sentence {number}", len(dropped))
+            warnings.add(f"overlapping entities only in spans[{SPANS_KEY!r}]", f"sentence {number}", len(dropped))
         documents.add(doc)
     documents.to_disk(path)
 
 
-def _examples(path: str, doc: Any, spans_key: str | None, split_sentences: bool, notes: Notes | None) -> list[Example]:
+def _examples(
+    path: str, doc: Any, spans_key: str | None, split_sentences: bool, warnings: ReaderWarnings
+) -> list[Example]:
     if spans_key is not None and spans_key not in doc.spans:
         known = ", ".join(doc.spans) or "none"
         raise DataError(f"{path} must have a group of spans named {spans_key!r} in each document, got one with {known}")
@@ -70,8 +71,8 @@ def _examples(path: str, doc: Any, spans_key: str | None, split_sentences: bool,
         breaks=starts,
         split_sentences=split_sentences,
         only_breaks=has_sentences,
-        place=path,
-        notes=notes,
+        location=path,
+        warnings=warnings,
     )
 
 

@@ -11,39 +11,41 @@ from spansieve.data.alignment import documents_of_examples, examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import DOCUMENT_KEYS, document_name, entity_span
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
-def read_doccano(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+def read_doccano(
+    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
+) -> list[Example]:
     """The sentences of an exported file."""
     examples: list[Example] = []
-    for place, record in read_records(path):
+    for location, record in read_records(path):
         text = record.get("text", record.get("data"))
         if not isinstance(text, str):
-            raise DataError(f"{place}: must have a text, got {', '.join(record)}")
+            raise DataError(f"{location}: must have a text, got {', '.join(record)}")
         examples += examples_of_text(
             text,
-            [entity_span(place, _renamed(entity)) for entity in _entities(place, record)],
+            [entity_span(location, _renamed(entity)) for entity in _entities(location, record)],
             document=document_name(record, *DOCUMENT_KEYS, "id"),
             split_sentences=split_sentences,
-            place=place,
-            notes=notes,
+            location=location,
+            warnings=warnings,
         )
     return examples
 
 
-def write_doccano(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+def write_doccano(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one document per line."""
     records = []
-    for number, document in enumerate(documents_of_examples(examples, notes), start=1):
+    for number, document in enumerate(documents_of_examples(examples, warnings), start=1):
         labels = [list(annotation) for annotation in document.annotations]
         records.append({"id": document.name or number, "text": document.text, "label": labels})
     write_records(records, path)
 
 
-def _entities(place: str, record: dict[str, Any]) -> list[Any]:
+def _entities(location: str, record: dict[str, Any]) -> list[Any]:
     key = next((key for key in ("entities", "label", "labels") if record.get(key)), "label")
-    return list_in(record, key, place)
+    return list_in(record, key, location)
 
 
 def _renamed(entity: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Text files in and out: UTF-8 with or without a byte order mark, `.gz` like any other, errors that name the line."""
+"""Text files in and out: UTF-8 with or without a byte order mark, `.gz` like any other, errors that name the line.
+
+Packages that only some formats need are loaded here, too, when they are first used.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +18,15 @@ from spansieve.data.example import DataError
 _KINDS: dict[type, str] = {dict: "objects", str: "strings"}
 
 
-def read_bytes(path: str | Path, most: int = -1) -> bytes:
-    """The bytes of a file, or `most` of them, unpacked where it is gzip, whatever its name."""
+def read_bytes(path: str | Path, max_bytes: int = -1) -> bytes:
+    """The bytes of a file, or at most `max_bytes` of them, unpacked where it is gzip, whatever its name."""
     with Path(path).open("rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         if not is_packed:
-            return file.read(most)
+            return file.read(max_bytes)
         try:
-            return gzip.GzipFile(fileobj=file).read(most)
+            return gzip.GzipFile(fileobj=file).read(max_bytes)
         except (EOFError, OSError, zlib.error) as error:
             message = f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})"
             raise DataError(message) from error
@@ -56,42 +60,37 @@ def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line[:-1] if line.endswith("\r") else line
 
 
-def _json(text: str, path: str | Path) -> Any:
+def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its location."""
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        records = _json(text, path, None)
+        locations = [f"{path} record {number}" for number in range(1, len(records) + 1)]
+    else:
+        numbered = [(number, line) for number, line in numbered_lines(text) if line.strip()]
+        locations = [f"{path} line {number}" for number, _ in numbered]
+        records = (_json(line, path, number) for number, line in numbered)
+    for location, record in zip(locations, records):
+        if not isinstance(record, dict):
+            raise DataError(f"{location}: must be a JSON object, got {type(record).__name__}")
+        yield location, record
+
+
+def _json(text: str, path: str | Path, line: int | None) -> Any:
+    """The value of a JSON text, which is the line with that number or the whole file."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{path} line {error.lineno}: must be JSON, got {error.msg} at column {error.colno}") from error
+        line = error.lineno if line is None else line
+        raise DataError(f"{path} line {line}: must be JSON, got {error.msg} at column {error.colno}") from error
 
 
-def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its place."""
-    text = read_text(path)
-    if text.lstrip().startswith("["):
-        records = _json(text, path)
-        places = [f"{path} record {number}" for number in range(1, len(records) + 1)]
-    else:
-        numbered = [(number, line) for number, line in numbered_lines(text) if line.strip()]
-        places = [f"{path} line {number}" for number, _ in numbered]
-        records = (_record(line, place) for (_, line), place in zip(numbered, places))
-    for place, record in zip(places, records):
-        if not isinstance(record, dict):
-            raise DataError(f"{place}: must be a JSON object, got {type(record).__name__}")
-        yield place, record
-
-
-def _record(line: str, place: str) -> Any:
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{place}: must be JSON, got {error.msg} at column {error.colno}") from error
-
-
-def list_in(record: dict[str, Any], key: str, place: str, kind: type = object) -> list[Any]:
+def list_in(record: dict[str, Any], key: str, location: str, kind: type = object) -> list[Any]:
     """The list that a record holds under a key, each entry of the kind; an empty one where it holds nothing."""
     values = record.get(key) or []
     if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
         of = "" if kind is object else f" of {_KINDS[kind]}"
-        raise DataError(f"{place}: {key} must be a list{of}, got {values!r:.80}")
+        raise DataError(f"{location}: {key} must be a list{of}, got {values!r:.80}")
     return values
 
 
@@ -111,10 +110,10 @@ def write_records(records: Iterable[dict[str, Any]], path: str | Path) -> None:
 def files_in(folder: str | Path, *suffixes: str) -> list[Path]:
     """The files below a folder with one of the suffixes, with or without `.gz`, in order of their names."""
     wanted = tuple(end for suffix in suffixes for end in (suffix, suffix + ".gz"))
-    found = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.name.endswith(wanted))
-    if not found:
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.name.endswith(wanted))
+    if not files:
         raise DataError(f"{folder} must hold files that end in {' or '.join(suffixes)}, got none")
-    return found
+    return files
 
 
 def files_of(path: str | Path, *suffixes: str) -> list[Path]:
@@ -134,3 +133,20 @@ def stem(path: str | Path) -> str:
     """The name without `.gz` and without the suffix under it."""
     path = Path(path)
     return Path(path.stem).stem if path.suffix == ".gz" else path.stem
+
+
+class MissingPackageError(ImportError, ValueError):
+    """A format needs a package that is not installed; the message has the command to install it."""
+
+
+def package(name: str, install: str) -> Any:
+    """The module of that name; `install` is what to pass to pip where it is missing."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        top = name.partition(".")[0]
+        if error.name != top:
+            raise
+        raise MissingPackageError(
+            f"this format needs the package {top}, got none installed; pip install {install}"
+        ) from error

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.flattening import flat
-from spansieve.data.formats.files import files_of
-from spansieve.data.formats.jsonl import document_name, entity_span
-from spansieve.data.formats.packages import package
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.formats.files import files_of, package
+from spansieve.data.formats.jsonl import TOKEN_KEYS, document_name, entity_span
+from spansieve.data.overlap_resolution import flat
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags, tags_of_segments
 
-TOKEN_COLUMNS = ("tokens", "words", "tokenized_text")
 TAG_COLUMNS = ("ner_tags", "tags", "ner", "labels")
 SPAN_COLUMNS = ("entities", "spans")
 
@@ -32,41 +30,40 @@ def read_dataset(
     spans: str | None = None,
     names: Iterable[str] | None = None,
     scheme: str = "auto",
-    notes: Notes | None = None,
+    warnings: ReaderWarnings = IGNORED,
 ) -> list[Example]:
     """The examples of a dataset in memory, a folder or a parquet file.
 
     `split`: which of a dict of datasets, or of parquet files by the beginning of their names. `tokens`, `tags` and
     `spans`: names of columns, by default the usual ones. `names`: the tags by number, where a column has bare numbers.
     """
-    place = str(source) if isinstance(source, (str, Path)) else "dataset"
-    dataset = _loaded(source, split, place)
+    location = str(source) if isinstance(source, (str, Path)) else "dataset"
+    dataset = _loaded(source, split, location)
     columns = dataset.column_names
-    token_column = _chosen(place, columns, tokens, TOKEN_COLUMNS, "tokens")
+    token_column = _chosen(location, columns, tokens, TOKEN_KEYS, "tokens")
     span_column = spans or (None if tags else next((c for c in SPAN_COLUMNS if c in columns), None))
     if span_column is not None:
-        _chosen(place, columns, span_column, (), "spans")
-        return [_spans_example(where, row, token_column, span_column) for where, row in _rows(place, dataset)]
-    tag_column = _chosen(place, columns, tags, TAG_COLUMNS, "tags")
+        _chosen(location, columns, span_column, (), "spans")
+        return [_spans_example(where, row, token_column, span_column) for where, row in _rows(location, dataset)]
+    tag_column = _chosen(location, columns, tags, TAG_COLUMNS, "tags")
     tag_names = list(names) if names is not None else _tag_names(dataset.features[tag_column])
-    rows = list(_rows(place, dataset))
+    rows = list(_rows(location, dataset))
     sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
-    found = scheme_of_tags(sequences) if scheme == "auto" else scheme
-    return [_tags_example(where, row, token_column, seq, found) for (where, row), seq in zip(rows, sequences)]
+    scheme = scheme_of_tags(sequences) if scheme == "auto" else scheme
+    return [_tags_example(where, row, token_column, tags, scheme) for (where, row), tags in zip(rows, sequences)]
 
 
 def write_dataset(
-    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", notes: Notes | None = None
+    examples: Iterable[Example], path: str | Path, *, scheme: str = "BIO", warnings: ReaderWarnings = IGNORED
 ) -> None:
     """Write columns `tokens`, `ner_tags` (class labels) and `doc`: a parquet file by its suffix, else a folder."""
     datasets = package("datasets", "datasets")
-    notes = notes if notes is not None else Notes()
     rows: dict[str, list[Any]] = {"tokens": [], "ner_tags": [], "doc": []}
     for number, example in enumerate(examples, start=1):
-        place = f"sentence {number}"
+        location = f"sentence {number}"
         kept, dropped = flat(example)
-        notes.add("overlapping entities dropped, since tags are flat", place, len(dropped))
-        notes.add("texts, and the characters of tokens in them, not kept", place, int(example.text is not None))
+        warnings.add("overlapping entities dropped, since tags are flat", location, len(dropped))
+        warnings.add("texts, and the characters of tokens in them, not kept", location, int(example.text is not None))
         rows["tokens"].append(list(example.tokens))
         rows["ner_tags"].append(tags_of_segments(kept.segments, len(kept), scheme))
         rows["doc"].append(example.document)
@@ -83,13 +80,13 @@ def write_dataset(
         dataset.save_to_disk(str(path))
 
 
-def _loaded(source: Any, split: str | None, place: str) -> Any:
+def _loaded(source: Any, split: str | None, location: str) -> Any:
     datasets = package("datasets", "datasets")
     if isinstance(source, (str, Path)):
         source = _from_disk(datasets, Path(source), split)
     if isinstance(source, dict):
         if split not in source:
-            raise DataError(f"{place} has the splits {', '.join(source)}; split must be one of them, got {split!r}")
+            raise DataError(f"{location} has the splits {', '.join(source)}; split must be one of them, got {split!r}")
         return source[split]
     return source
 
@@ -98,10 +95,9 @@ def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
     if path.is_dir() and any((path / name).exists() for name in ("dataset_dict.json", "state.json")):
         return datasets.load_from_disk(str(path))
     files = [file for file in files_of(path, ".parquet") if path.is_file() or file.name.startswith(split or "")]
-    found = sorted({file.name.split("-")[0].removesuffix(".parquet") for file in files})
-    if not files or len(found) > 1:
-        every = {file.name.split("-")[0].removesuffix(".parquet") for file in files_of(path, ".parquet")}
-        raise DataError(f"{path} has the splits {', '.join(sorted(every))}; split must be one of them, got {split!r}")
+    if len(_splits(files)) != 1:
+        splits = ", ".join(_splits(files_of(path, ".parquet")))
+        raise DataError(f"{path} has the splits {splits}; split must be one of them, got {split!r}")
     parquet = package("pyarrow.parquet", "datasets")
     try:
         tables = [parquet.read_table(file) for file in files]
@@ -110,17 +106,21 @@ def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
     return datasets.concatenate_datasets([datasets.Dataset(table) for table in tables])
 
 
-def _rows(place: str, dataset: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows, each with its place."""
-    return ((f"{place} row {n}", row) for n, row in enumerate(dataset, start=1))
+def _splits(files: list[Path]) -> list[str]:
+    return sorted({file.name.split("-")[0].removesuffix(".parquet") for file in files})
 
 
-def _chosen(place: str, columns: list[str], wanted: str | None, usual: tuple[str, ...], what: str) -> str:
-    found = next((column for column in ((wanted,) if wanted else usual) if column in columns), None)
-    if found is None:
+def _rows(location: str, dataset: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows, each with its location."""
+    return ((f"{location} row {n}", row) for n, row in enumerate(dataset, start=1))
+
+
+def _chosen(location: str, columns: list[str], wanted: str | None, usual: tuple[str, ...], what: str) -> str:
+    chosen = next((column for column in ((wanted,) if wanted else usual) if column in columns), None)
+    if chosen is None:
         looked_for = repr(wanted) if wanted else " or ".join(usual)
-        raise DataError(f"{place} must have a column of {what}, {looked_for}; it has {', '.join(columns)}")
-    return found
+        raise DataError(f"{location} must have a column of {what}, {looked_for}; it has {', '.join(columns)}")
+    return chosen
 
 
 def _tag_names(feature: Any) -> list[str] | None:
@@ -128,29 +128,29 @@ def _tag_names(feature: Any) -> list[str] | None:
     return getattr(inner, "names", None)
 
 
-def _named(place: str, tags: list[Any], names: list[str] | None) -> list[str]:
+def _named(location: str, tags: list[Any], names: list[str] | None) -> list[str]:
     if all(isinstance(tag, str) for tag in tags):
         return tags
     if names is None:
-        raise DataError(f"{place}: tags must be strings or class labels, got bare numbers; give their names")
+        raise DataError(f"{location}: tags must be strings or class labels, got bare numbers; give their names")
     if not all(0 <= tag < len(names) for tag in tags):
-        raise DataError(f"{place}: tags must lie between 0 and {len(names) - 1}, got {tags}")
+        raise DataError(f"{location}: tags must lie between 0 and {len(names) - 1}, got {tags}")
     return [names[tag] for tag in tags]
 
 
-def _tags_example(place: str, row: dict[str, Any], token_column: str, tags: list[str], scheme: str) -> Example:
+def _tags_example(location: str, row: dict[str, Any], token_column: str, tags: list[str], scheme: str) -> Example:
     tokens = row[token_column]
     if len(tokens) != len(tags):
-        raise DataError(f"{place}: tags must be one per token, {len(tokens)}, got {len(tags)}")
+        raise DataError(f"{location}: tags must be one per token, {len(tokens)}, got {len(tags)}")
     return Example(tuple(tokens), tuple(segments_of_tags(tags, scheme)), document=document_name(row))
 
 
-def _spans_example(place: str, row: dict[str, Any], token_column: str, span_column: str) -> Example:
+def _spans_example(location: str, row: dict[str, Any], token_column: str, span_column: str) -> Example:
     spans = row[span_column] or []
     if isinstance(spans, dict):  # older versions store a list of objects as an object of lists
         spans = [dict(zip(spans, values)) for values in zip(*spans.values())]
-    segments = {entity_span(place, span) for span in spans}
+    segments = {entity_span(location, span) for span in spans}
     try:
         return Example.of(row[token_column], sorted(segments), document=document_name(row))
     except ValueError as error:
-        raise DataError(f"{place}: {error}") from error
+        raise DataError(f"{location}: {error}") from error

@@ -26,7 +26,7 @@ from typing import Any
 from spansieve.data.alignment import documents_of_examples, examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example, joined_ranges
 from spansieve.data.formats.files import list_in, read_records, write_records
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import segments_of_tags
 
 TOKEN_KEYS = ("tokens", "words", "tokenized_text")
@@ -35,48 +35,48 @@ TAG_KEYS = ("tags", "ner_tags")
 DOCUMENT_KEYS = ("doc", "document", "doc_id")
 
 
-def read_jsonl(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+def read_jsonl(path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of a JSON lines file (or a JSON list of the same objects), with tokens or with text.
 
     `split_sentences=False` keeps each text whole.
     """
     examples: list[Example] = []
-    for place, record in read_records(path):
+    for location, record in read_records(path):
         if any(key in record for key in TOKEN_KEYS):
-            examples.append(_tokens_example(place, record))
+            examples.append(_tokens_example(location, record))
         elif isinstance(record.get("text"), str):
-            spans = [entity_span(place, entity) for entity in _spans(place, record)[1]]
-            found = examples_of_text(
+            spans = [entity_span(location, entity) for entity in _spans(location, record)[1]]
+            sentences = examples_of_text(
                 record["text"],
                 spans,
                 document=document_name(record, *DOCUMENT_KEYS, "id"),
                 split_sentences=split_sentences,
-                place=place,
-                notes=notes,
+                location=location,
+                warnings=warnings,
             )
-            unknown = _unknown(place, record, len(record["text"]))
-            examples += [_with_unknown_characters(example, unknown) for example in found] if unknown else found
+            unknown = _unknown(location, record, len(record["text"]))
+            examples += [_with_unknown_characters(example, unknown) for example in sentences] if unknown else sentences
         else:
-            raise DataError(f"{place}: must have the key tokens or text, got {', '.join(record) or 'no keys'}")
+            raise DataError(f"{location}: must have the key tokens or text, got {', '.join(record) or 'no keys'}")
     return examples
 
 
-def write_jsonl(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+def write_jsonl(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write tokens and entities; where the text is known, the sentence's part of it with offsets from its start."""
     write_records(map(_tokens_record, examples), path)
 
 
-def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one document per line, entities in characters."""
     records = []
-    for document in documents_of_examples(examples, notes):
+    for document in documents_of_examples(examples, warnings):
         entities = [annotation._asdict() for annotation in document.annotations]
         record: dict[str, Any] = {"text": document.text, "entities": entities}
         records.append(record if document.name is None else {**record, "doc": document.name})
     write_records(records, path)
 
 
-def entity_span(place: str, entity: Any) -> tuple[int, int, str]:
+def entity_span(location: str, entity: Any) -> tuple[int, int, str]:
     """Start, end and label of `{"start": …, "end": …, "label": …}` or `[start, end, label]`."""
     start: Any = None
     end: Any = None
@@ -86,7 +86,7 @@ def entity_span(place: str, entity: Any) -> tuple[int, int, str]:
     elif isinstance(entity, (list, tuple)) and len(entity) >= 3:
         start, end, label = entity[:3]
     if not (is_count(start) and is_count(end) and isinstance(label, str) and label):
-        raise DataError(f"{place}: an entity must have start, end and label, got {entity!r}")
+        raise DataError(f"{location}: an entity must have start, end and label, got {entity!r}")
     return start, end, label
 
 
@@ -99,52 +99,49 @@ def document_name(record: dict[str, Any], *keys: str) -> str | None:
     return next((str(record[key]) for key in keys or DOCUMENT_KEYS if record.get(key) is not None), None)
 
 
-def _spans(place: str, record: dict[str, Any]) -> tuple[str, list[Any]]:
+def _spans(location: str, record: dict[str, Any]) -> tuple[str, list[Any]]:
     key = next((key for key in SPAN_KEYS if record.get(key) is not None), SPAN_KEYS[0])
-    spans = record.get(key) or []
-    if not isinstance(spans, list):
-        raise DataError(f"{place}: {key} must be a list, got {type(spans).__name__}")
-    return key, spans
+    return key, list_in(record, key, location)
 
 
-def _tokens_example(place: str, record: dict[str, Any]) -> Example:
+def _tokens_example(location: str, record: dict[str, Any]) -> Example:
     key = next(key for key in TOKEN_KEYS if key in record)
     tokens = record[key]
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise DataError(f"{place}: {key} must be a list of strings, got {str(tokens)[:60]!r}")
+        raise DataError(f"{location}: {key} must be a list of strings, got {str(tokens)[:60]!r}")
     text, offsets = record.get("text"), record.get("offsets")
     where = {"text": text, "offsets": offsets} if text is not None and offsets is not None else {}
-    where |= {"unknown": _unknown(place, record, len(tokens)), "document": document_name(record)}
+    where |= {"unknown": _unknown(location, record, len(tokens)), "document": document_name(record)}
     try:
-        return Example.of(tokens, sorted(_token_spans(place, record, len(tokens))), **where)
+        return Example.of(tokens, sorted(_token_spans(location, record, len(tokens))), **where)
     except (TypeError, ValueError) as error:
-        raise error if isinstance(error, DataError) else DataError(f"{place}: {error}") from error
+        raise error if isinstance(error, DataError) else DataError(f"{location}: {error}") from error
 
 
-def _token_spans(place: str, record: dict[str, Any], length: int) -> set[tuple[int, int, str]]:
+def _token_spans(location: str, record: dict[str, Any], length: int) -> set[tuple[int, int, str]]:
     tag_key = next((key for key in TAG_KEYS if key in record), None)
     if tag_key and not any(key in record for key in SPAN_KEYS):
         tags = record[tag_key]
         if len(tags) != length or not all(isinstance(tag, str) for tag in tags):
-            raise DataError(f"{place}: {tag_key} must be one string per token, {length}, got {str(tags)[:60]!r}")
+            raise DataError(f"{location}: {tag_key} must be one string per token, {length}, got {str(tags)[:60]!r}")
         try:
             return set(segments_of_tags(tags))
         except DataError as error:
-            raise DataError(f"{place}: {error}") from error
-    key, spans = _spans(place, record)
+            raise DataError(f"{location}: {error}") from error
+    key, spans = _spans(location, record)
     last = 1 if key == "ner" else 0
-    return {(start, end + last, label) for start, end, label in (entity_span(place, span) for span in spans)}
+    return {(start, end + last, label) for start, end, label in (entity_span(location, span) for span in spans)}
 
 
-def _unknown(place: str, record: dict[str, Any], length: int) -> tuple[tuple[int, int], ...]:
-    ranges = list_in(record, "unknown", place)
-    for one in ranges:
-        if not (isinstance(one, list) and len(one) == 2 and all(map(is_count, one))):
-            raise DataError(f"{place}: unknown must be a list of [start, end], got {one!r}")
+def _unknown(location: str, record: dict[str, Any], length: int) -> tuple[tuple[int, int], ...]:
+    ranges = list_in(record, "unknown", location)
+    for span in ranges:
+        if not (isinstance(span, list) and len(span) == 2 and all(map(is_count, span))):
+            raise DataError(f"{location}: unknown must be a list of [start, end], got {span!r}")
     try:
         return joined_ranges(ranges, length)
     except ValueError as error:
-        raise DataError(f"{place}: {error}") from error
+        raise DataError(f"{location}: {error}") from error
 
 
 def _with_unknown_characters(example: Example, ranges: Iterable[tuple[int, int]]) -> Example:

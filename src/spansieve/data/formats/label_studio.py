@@ -1,7 +1,7 @@
 """Label Studio JSON, as its exports JSON and JSON-MIN have it; characters, end exclusive.
 
-Of several annotations of one task the first that was not cancelled is read and the others are noted; a task without any
-is left out and noted: predictions are not read. A region with several labels gives one entity for each.
+Of several annotations of one task the first that was not cancelled is read, with a warning; a task without any
+is left out with a warning: predictions are not read. A region with several labels gives one entity for each.
 """
 
 from __future__ import annotations
@@ -15,70 +15,71 @@ from spansieve.data.alignment import Document, documents_of_examples, examples_o
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
-def read_label_studio(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+def read_label_studio(
+    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
+) -> list[Example]:
     """The sentences of an export."""
-    notes = notes if notes is not None else Notes()
     examples: list[Example] = []
-    for place, task in read_records(path):
-        results = _results(place, task, notes)
+    for location, task in read_records(path):
+        results = _results(location, task, warnings)
         if results is None:
             continue
         examples += examples_of_text(
-            _text(place, task),
-            [entity_span(place, entity) for entity in _entities(place, results)],
+            _text(location, task),
+            [entity_span(location, entity) for entity in _entities(location, results)],
             document=document_name(task.get("data", {})) or document_name(task, "id"),
             split_sentences=split_sentences,
-            place=place,
-            notes=notes,
+            location=location,
+            warnings=warnings,
         )
     return examples
 
 
-def write_label_studio(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+def write_label_studio(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write tasks that Label Studio imports, for a labelling interface with `label` and `text` as its names."""
     tasks = []
-    for number, document in enumerate(documents_of_examples(examples, notes), start=1):
+    for number, document in enumerate(documents_of_examples(examples, warnings), start=1):
         data = {"text": document.text} if document.name is None else {"text": document.text, "doc": document.name}
         tasks.append({"id": number, "data": data, "annotations": [{"result": _regions(document)}]})
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
 
 
-def _results(place: str, task: dict[str, Any], notes: Notes) -> list[dict[str, Any]] | None:
+def _results(location: str, task: dict[str, Any], warnings: ReaderWarnings) -> list[dict[str, Any]] | None:
     """The regions of a task; None where it was not annotated."""
     key = next((key for key in ("annotations", "completions") if key in task), None)
     if key is None and "predictions" in task:
         key = "annotations"
     if key is None:
-        return [{"value": value} for value in list_in(task, "label", place, dict)]
-    kept = [annotation for annotation in list_in(task, key, place, dict) if not annotation.get("was_cancelled")]
+        return [{"value": value} for value in list_in(task, "label", location, dict)]
+    kept = [annotation for annotation in list_in(task, key, location, dict) if not annotation.get("was_cancelled")]
     if not kept:
-        notes.add("tasks without annotations left out", place)
+        warnings.add("tasks without annotations left out", location)
         return None
-    notes.add("further annotations of a task left out", place, len(kept) - 1)
-    return list_in(kept[0], "result", place, dict)
+    warnings.add("further annotations of a task left out", location, len(kept) - 1)
+    return list_in(kept[0], "result", location, dict)
 
 
-def _text(place: str, task: dict[str, Any]) -> str:
+def _text(location: str, task: dict[str, Any]) -> str:
     data = task.get("data", task)
     if not isinstance(data, dict):
-        raise DataError(f"{place}: data must be an object, got {data!r:.80}")
+        raise DataError(f"{location}: data must be an object, got {data!r:.80}")
     if isinstance(data.get("text"), str):
         return data["text"]
     strings = [value for value in data.values() if isinstance(value, str)]
     if len(strings) != 1 or "data" not in task:
-        raise DataError(f"{place}: must have one text in its data, got the keys {', '.join(data)}")
+        raise DataError(f"{location}: must have one text in its data, got the keys {', '.join(data)}")
     return strings[0]
 
 
-def _entities(place: str, results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _entities(location: str, results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for result in results:
         value = result.get("value") or {}
         if not isinstance(value, dict):
-            raise DataError(f"{place}: value must be an object, got {value!r:.80}")
-        for label in list_in(value, "labels", place, str):
+            raise DataError(f"{location}: value must be an object, got {value!r:.80}")
+        for label in list_in(value, "labels", location, str):
             yield {"start": value.get("start"), "end": value.get("end"), "label": label}
 
 

@@ -1,7 +1,7 @@
 """OntoNotes 5 as CoNLL-2012 has it: `*gold_conll` files, named entities in brackets in the eleventh column.
 
 Tokens stay as they are written there (`-LRB-`, `/.`). A document without any entity may be one whose names were never
-annotated; such documents are read, and noted.
+annotated; such documents are read, with a warning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, read_lines
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import NamedSegment
 
 SUFFIX = "gold_conll"
@@ -22,15 +22,14 @@ _BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 _OPENING = re.compile(r"\(([^()*|\s]+)")
 
 
-def read_ontonotes(path: str | Path, *, notes: Notes | None = None) -> list[Example]:
+def read_ontonotes(path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of a `*gold_conll` file, or of all those below a folder."""
-    notes = notes if notes is not None else Notes()
     examples: list[Example] = []
     for file in files_of(path, SUFFIX):
         examples += _read_file(file)
     for document, group in groupby(examples, key=lambda example: example.document):
         if not any(example.segments for example in group):
-            notes.add("documents without any entity, perhaps never annotated", str(document))
+            warnings.add("documents without any entity, perhaps never annotated", str(document))
     return examples
 
 

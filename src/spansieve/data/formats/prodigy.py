@@ -1,7 +1,7 @@
 """Prodigy JSON lines: `text`, its `tokens`, and `spans` in characters; one task is one example.
 
-Tasks that were rejected or ignored are left out and noted. The file's own tokens are kept, but for those of nothing but
-blanks.
+Tasks that were rejected or ignored are left out with a warning. The file's own tokens are kept, but for those of
+nothing but blanks.
 """
 
 from __future__ import annotations
@@ -14,34 +14,35 @@ from spansieve.data.alignment import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 
-def read_prodigy(path: str | Path, *, split_sentences: bool = False, notes: Notes | None = None) -> list[Example]:
+def read_prodigy(
+    path: str | Path, *, split_sentences: bool = False, warnings: ReaderWarnings = IGNORED
+) -> list[Example]:
     """The accepted tasks of a file that `prodigy db-out` wrote."""
-    notes = notes if notes is not None else Notes()
     examples: list[Example] = []
-    for place, record in read_records(path):
+    for location, record in read_records(path):
         if record.get("answer", "accept") != "accept":
-            notes.add(f"tasks with the answer {record['answer']} left out", place)
+            warnings.add(f"tasks with the answer {record['answer']} left out", location)
             continue
         text = record.get("text")
         if not isinstance(text, str):
-            raise DataError(f"{place}: must have a text, got {', '.join(record)}")
+            raise DataError(f"{location}: must have a text, got {', '.join(record)}")
         examples += examples_of_text(
             text,
-            [entity_span(place, span) for span in list_in(record, "spans", place)],
+            [entity_span(location, span) for span in list_in(record, "spans", location)],
             document=_document(record),
-            tokens=_tokens(place, text, record),
+            tokens=_tokens(location, text, record),
             split_sentences=split_sentences,
-            place=place,
-            notes=notes,
+            location=location,
+            warnings=warnings,
         )
     return examples
 
 
-def write_prodigy(examples: Iterable[Example], path: str | Path, *, notes: Notes | None = None) -> None:
+def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
     """Write one accepted task per example."""
     write_records(map(_task, examples), path)
 
@@ -51,18 +52,18 @@ def _document(record: dict[str, Any]) -> str | None:
     return document_name(meta) if isinstance(meta, dict) else None
 
 
-def _tokens(place: str, text: str, record: dict[str, Any]) -> list[Token] | None:
+def _tokens(location: str, text: str, record: dict[str, Any]) -> list[Token] | None:
     if record.get("tokens") is None:
         return None
     result = []
-    for token in list_in(record, "tokens", place, dict):
-        found = Token(token.get("text", ""), token.get("start", -1), token.get("end", -1))
-        if not (isinstance(found.text, str) and is_count(found.start) and is_count(found.end)) or found.start < 0:
-            raise DataError(f"{place}: a token must have text, start and end, got {token!r}")
-        if text[found.start : found.end] != found.text:
-            raise DataError(f"{place}: token {found.text!r} must stand at {found.start} to {found.end} of the text")
-        if found.text.strip():
-            result.append(found)
+    for values in list_in(record, "tokens", location, dict):
+        token = Token(values.get("text", ""), values.get("start", -1), values.get("end", -1))
+        if not (isinstance(token.text, str) and is_count(token.start) and is_count(token.end)) or token.start < 0:
+            raise DataError(f"{location}: a token must have text, start and end, got {values!r}")
+        if text[token.start : token.end] != token.text:
+            raise DataError(f"{location}: token {token.text!r} must stand at {token.start} to {token.end} of the text")
+        if token.text.strip():
+            result.append(token)
     return result
 
 

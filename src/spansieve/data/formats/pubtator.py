@@ -13,30 +13,31 @@ from pathlib import Path
 from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import read_lines
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 _PASSAGE = re.compile(r"([^|\t]+)\|(\w+)\|(.*)$")
 _Block = list[tuple[int, str]]  # the numbered lines of one document
 
 
-def read_pubtator(path: str | Path, *, split_sentences: bool = True, notes: Notes | None = None) -> list[Example]:
+def read_pubtator(
+    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
+) -> list[Example]:
     """The sentences of every document in a file; none spans title and abstract."""
-    notes = notes if notes is not None else Notes()
     examples: list[Example] = []
     for block in _blocks(path):
         passages = [(match[1], match[3]) for _, line in block if (match := _PASSAGE.match(line))]
-        place = f"{path} line {block[0][0]}"
+        location = f"{path} line {block[0][0]}"
         if not passages:
-            raise DataError(f"{place}: a document must begin with 'id|t|title', got {block[0][1][:60]!r}")
+            raise DataError(f"{location}: a document must begin with 'id|t|title', got {block[0][1][:60]!r}")
         text = "\n".join(passage for _, passage in passages)
         examples += examples_of_text(
             text,
-            list(_entities(path, block, text, notes)),
+            list(_entities(path, block, text, warnings)),
             document=passages[0][0],
             breaks=[len(passages[0][1])],
             split_sentences=split_sentences,
-            place=place,
-            notes=notes,
+            location=location,
+            warnings=warnings,
         )
     return examples
 
@@ -53,17 +54,17 @@ def _blocks(path: str | Path) -> Iterator[_Block]:
         yield block
 
 
-def _entities(path: str | Path, block: _Block, text: str, notes: Notes) -> Iterator[tuple[int, int, str]]:
+def _entities(path: str | Path, block: _Block, text: str, warnings: ReaderWarnings) -> Iterator[tuple[int, int, str]]:
     for number, line in block:
         fields = line.split("\t")
         if _PASSAGE.match(line) or (len(fields) >= 3 and not fields[1].isdigit()):
             continue
-        place = f"{path} line {number}"
+        location = f"{path} line {number}"
         if len(fields) < 5 or not fields[2].isdigit() or not fields[4]:
-            raise DataError(f"{place}: must be id, start, end, words and label, with tabs between, got {line!r}")
+            raise DataError(f"{location}: must be id, start, end, words and label, with tabs between, got {line!r}")
         start, end = int(fields[1]), int(fields[2])
         if not start < end <= len(text):
-            raise DataError(f"{place}: an entity must lie within the {len(text)} characters of its text, got {end}")
+            raise DataError(f"{location}: an entity must lie within the {len(text)} characters of its text, got {end}")
         if text[start:end] != fields[3]:
-            notes.add("entities whose words are not those of the text, read by their characters", place)
+            warnings.add("entities whose words are not those of the text, read by their characters", location)
         yield start, end, fields[4]

@@ -1,7 +1,7 @@
 """spaCy's JSON training format of version 2: documents, paragraphs, sentences, tokens with BILOU tags.
 
-Tokens whose tag is `-` (not annotated) are read as null and noted; tokens of nothing but blanks are left out. Where a
-paragraph has its `raw` text, the tokens' characters in it are kept.
+Tokens whose tag is `-` (not annotated) are read as null with a warning; tokens of nothing but blanks are left out.
+Where a paragraph has its `raw` text, the tokens' characters in it are kept.
 """
 
 from __future__ import annotations
@@ -11,39 +11,43 @@ from typing import Any
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import segments_of_tags
 
 
-def read_spacy_json(path: str | Path, *, notes: Notes | None = None) -> list[Example]:
+def read_spacy_json(path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of a file that `spacy convert` of version 2 wrote."""
-    notes = notes if notes is not None else Notes()
     examples: list[Example] = []
-    for place, document in read_records(path):
+    for location, document in read_records(path):
         name = str(document["id"]) if "id" in document else None
-        for paragraph in list_in(document, "paragraphs", place, dict):
+        for paragraph in list_in(document, "paragraphs", location, dict):
             raw = paragraph.get("raw") if isinstance(paragraph.get("raw"), str) else None
             position: int | None = 0
-            for sentence in list_in(paragraph, "sentences", place, dict):
-                example, position = _example(place, sentence, name, raw, position, notes)
+            for sentence in list_in(paragraph, "sentences", location, dict):
+                example, position = _example(location, sentence, name, raw, position, warnings)
                 examples += [example] if example.tokens else []
     return examples
 
 
 def _example(
-    place: str, sentence: dict[str, Any], name: str | None, raw: str | None, position: int | None, notes: Notes
+    location: str,
+    sentence: dict[str, Any],
+    name: str | None,
+    raw: str | None,
+    position: int | None,
+    warnings: ReaderWarnings,
 ) -> tuple[Example, int | None]:
     """The sentence, and where in the raw text the next one may begin: None once a token was not found there."""
-    pairs = [(token.get("orth"), token.get("ner", "-")) for token in list_in(sentence, "tokens", place, dict)]
+    pairs = [(token.get("orth"), token.get("ner", "-")) for token in list_in(sentence, "tokens", location, dict)]
     if not all(isinstance(token, str) and isinstance(tag, str) for token, tag in pairs):
-        raise DataError(f"{place}: each token must have its orth and ner as strings, got {sentence!r:.80}")
+        raise DataError(f"{location}: each token must have its orth and ner as strings, got {sentence!r:.80}")
     pairs = [(token, tag) for token, tag in pairs if token.strip()]
-    notes.add("tokens that were not annotated read as null", place, sum(tag == "-" for _, tag in pairs))
+    warnings.add("tokens that were not annotated read as null", location, sum(tag == "-" for _, tag in pairs))
     tokens = tuple(token for token, _ in pairs)
     try:
         segments = tuple(segments_of_tags([tag for _, tag in pairs], "BILOU"))
     except DataError as error:
-        raise DataError(f"{place}: {error}") from error
+        raise DataError(f"{location}: {error}") from error
     offsets = None if raw is None or position is None else _offsets(raw, tokens, position)
     if offsets is None:
         return Example(tokens, segments, document=name), None

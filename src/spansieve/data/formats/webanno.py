@@ -1,7 +1,7 @@
 """WebAnno TSV 3, which INCEpTION writes too: one layer of spans, read by its name.
 
 By default the layer whose name holds `NamedEntity`, else the first layer of spans, with its first feature as the label.
-An annotation that goes on into the next sentence is read as one entity in each, and noted.
+An annotation that goes on into the next sentence is read as one entity in each, with a warning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from spansieve.data.alignment import examples_of_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import files_of, read_lines, stem
-from spansieve.data.reader_warnings import Notes
+from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import UNNAMED
 from spansieve.data.tokenizer import Token
 
@@ -25,30 +25,29 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 @dataclass
 class _Sentence:
-    """A sentence of the file; `rows`: place, token id, start and end in the file's units, words, value of the label's
-    column."""
+    """A sentence of the file; `rows`: location, token id, start and end in the file's units, words, value in the
+    label's column."""
 
     text: str = ""
     rows: list[tuple[str, str, int, int, str, str]] = field(default_factory=list)
 
 
 def read_webanno(
-    path: str | Path, *, layer: str | None = None, feature: str | None = None, notes: Notes | None = None
+    path: str | Path, *, layer: str | None = None, feature: str | None = None, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of a file or of the `.tsv` files below a folder. `layer` and `feature`: part of the names in the
     `#T_SP=` header."""
-    notes = notes if notes is not None else Notes()
-    return [e for file in files_of(path, ".tsv") for e in _read_file(file, layer, feature, notes)]
+    return [e for file in files_of(path, ".tsv") for e in _read_file(file, layer, feature, warnings)]
 
 
-def _read_file(path: Path, layer: str | None, feature: str | None, notes: Notes) -> list[Example]:
+def _read_file(path: Path, layer: str | None, feature: str | None, warnings: ReaderWarnings) -> list[Example]:
     examples: list[Example] = []
     seen: set[str] = set()
     for sentence in _sentences(path, layer, feature):
         tokens = _located(sentence)
         annotations, numbered = _annotations(sentence, tokens)
-        place = sentence.rows[0][0]
-        notes.add("entities over the end of a sentence read as one in each", place, len(numbered & seen))
+        location = sentence.rows[0][0]
+        warnings.add("entities over the end of a sentence read as one in each", location, len(numbered & seen))
         seen |= numbered
         examples += examples_of_text(
             sentence.text,
@@ -56,8 +55,8 @@ def _read_file(path: Path, layer: str | None, feature: str | None, notes: Notes)
             document=stem(path),
             tokens=list(tokens.values()),
             split_sentences=False,
-            place=place,
-            notes=notes,
+            location=location,
+            warnings=warnings,
         )
     return examples
 
@@ -67,7 +66,7 @@ def _sentences(path: str | Path, layer: str | None, feature: str | None) -> Iter
     header: list[str] = []
     sentence = _Sentence()
     for number, line in [*read_lines(path), (0, "")]:
-        place = f"{path} line {number}"
+        location = f"{path} line {number}"
         if re.match(r"#T_\w\w=", line):
             header.append(line)
         elif line.startswith("#Text="):
@@ -76,37 +75,37 @@ def _sentences(path: str | Path, layer: str | None, feature: str | None) -> Iter
             sentence.text = f"{sentence.text}\n{text}" if sentence.text else text
         elif re.match(r"\d+-\d", line):
             column = _column(path, header, layer, feature) if column is None else column
-            sentence.rows.append(_row(place, line.split("\t"), column))
+            sentence.rows.append(_row(location, line.split("\t"), column))
         elif not line.strip() and sentence.rows:
             yield sentence
             sentence = _Sentence()
 
 
-def _row(place: str, fields: list[str], column: int) -> tuple[str, str, int, int, str, str]:
+def _row(location: str, fields: list[str], column: int) -> tuple[str, str, int, int, str, str]:
     if len(fields) <= column:
-        raise DataError(f"{place}: must have at least {column + 1} columns, got {len(fields)}")
+        raise DataError(f"{location}: must have at least {column + 1} columns, got {len(fields)}")
     try:
         start, end = (int(number) for number in fields[1].split("-"))
     except ValueError as error:
-        raise DataError(f"{place}: must have characters like 0-9 in its second column, got {fields[1]!r}") from error
-    return place, fields[0], start, end, _ESCAPED.sub(_unescape, fields[2]), fields[column]
+        raise DataError(f"{location}: must have characters like 0-9 in its second column, got {fields[1]!r}") from error
+    return location, fields[0], start, end, _ESCAPED.sub(_unescape, fields[2]), fields[column]
 
 
 def _column(path: str | Path, header: list[str], layer: str | None, feature: str | None) -> int:
     """The column of the label of the wanted layer."""
-    position, found = 3, []
+    position, columns = 3, []
     for line in header:
         kind, _, names = line[1:].partition("=")
         name, *features = names.split("|")
         features = features or ["*"]
         if kind == "T_SP":
-            found += [(name, feature_name, position + n) for n, feature_name in enumerate(features)]
+            columns += [(name, feature_name, position + n) for n, feature_name in enumerate(features)]
         position += len(features)
-    wanted = [entry for entry in found if (layer or "NamedEntity") in entry[0]]
-    wanted = wanted if wanted or layer else found
+    wanted = [entry for entry in columns if (layer or "NamedEntity") in entry[0]]
+    wanted = wanted if wanted or layer else columns
     wanted = [entry for entry in wanted if feature is None or feature in entry[1]]
     if not wanted:
-        known = ", ".join(f"{name}|{feature_name}" for name, feature_name, _ in found) or "none"
+        known = ", ".join(f"{name}|{feature_name}" for name, feature_name, _ in columns) or "none"
         raise DataError(f"{path} must have a layer of spans named like {layer}|{feature}, it has {known}")
     return wanted[0][2]
 
@@ -117,12 +116,12 @@ def _located(sentence: _Sentence) -> dict[str, Token]:
     The file's own offsets count UTF-16 units of the whole document, so the words are looked for instead.
     """
     tokens, position = {}, 0
-    for place, name, _, _, words, _ in sentence.rows:
+    for location, name, _, _, words, _ in sentence.rows:
         if "." in name:
             continue
         start = sentence.text.find(words, position)
         if start < 0:
-            raise DataError(f"{place}: token {words!r} must stand in its sentence's #Text, got {sentence.text!r}")
+            raise DataError(f"{location}: token {words!r} must stand in its sentence's #Text, got {sentence.text!r}")
         position = start + len(words)
         tokens[name] = Token(words, start, position)
     return tokens
@@ -132,10 +131,10 @@ def _annotations(sentence: _Sentence, tokens: dict[str, Token]) -> tuple[list[tu
     """Entities in characters of the sentence, and the numbers of those that have one."""
     first_units = {name: start for _, name, start, _, _, _ in sentence.rows if "." not in name}
     spans: dict[tuple[str, str], tuple[int, int]] = {}
-    for place, name, start, _, words, value in sentence.rows:
+    for location, name, start, _, words, value in sentence.rows:
         token = tokens.get(name.partition(".")[0])
         if token is None:
-            raise DataError(f"{place}: part {name} must come after its token")
+            raise DataError(f"{location}: part {name} must come after its token")
         first, last = token.start, token.end
         if "." in name:
             first = token.start + _characters(token.text, start - first_units[name.partition(".")[0]])

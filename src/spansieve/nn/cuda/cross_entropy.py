@@ -64,12 +64,12 @@ def _cross_entropy(
         score = tl.load(scores + offset, mask=is_stored, other=float("-inf"))
         score = tl.where((row < each)[:, None], score, 0.0)  # no row is without a number
         peak = tl.max(score, 1)
-        share = tl.exp(score - peak[:, None])
-        total = tl.sum(share, 1)
+        exponential = tl.exp(score - peak[:, None])
+        total = tl.sum(exponential, 1)
         is_gold = column == label[:, None]
         weight = tl.where(label > 0, 1.0, tl.where(label == 0, beta, 0.0))
         at_gold = tl.sum(tl.where(is_gold, score, 0.0), 1)
         loss += tl.where(label < 0, 0.0, weight * (peak + tl.log(total) - at_gold))
-        surplus = weight[:, None] * (share / total[:, None] - tl.where(is_gold, 1.0, 0.0))
+        surplus = weight[:, None] * (exponential / total[:, None] - tl.where(is_gold, 1.0, 0.0))
         tl.store(gradient + offset, surplus.to(gradient.dtype.element_ty), mask=is_stored)
     tl.store(losses + sentence * PROGRAMS + program, tl.sum(loss, 0))

@@ -78,7 +78,7 @@ def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
     if isinstance(encoder, PretrainedEncoder):
         inputs = {name: x for name, x in encoder.features(EXAMPLES).items() if x.ndim == 2}
         inputs = {name: inputs[name] for name in ("input_ids", "attention_mask", "casing") if name in inputs}
-        limit = encoder.layout.room + len(encoder.layout.before) + len(encoder.layout.after)
+        limit = encoder.layout.capacity + len(encoder.layout.before) + len(encoder.layout.after)
         windows, subwords = Dim("windows"), Dim("subwords", max=limit)
         axes: Any = {name: {0: windows, 1: subwords} for name in inputs}
     else:

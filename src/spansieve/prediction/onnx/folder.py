@@ -159,8 +159,10 @@ def _layout(values: Mapping[str, Any] | None) -> SubwordLayout | None:
     known = dict(values)
     around = {name: _numbers(known.pop(name), f"layout.{name}") for name in ("before", "after")}
     checked: SubwordLayout = from_dict(SubwordLayout, known | {"before": 0, "after": 0}, "layout.")
-    if checked.room < 1 or not 0 <= checked.overlap < 1:
-        raise ConfigError(f"layout must have room and an overlap in [0, 1), got {checked.room} and {checked.overlap}")
+    if checked.capacity < 1 or not 0 <= checked.overlap < 1:
+        raise ConfigError(
+            f"layout must have a capacity and an overlap in [0, 1), got {checked.capacity} and {checked.overlap}"
+        )
     return SubwordLayout(**asdict(checked) | around)
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
-from spansieve.nn.subword_counts import SubwordCounts
-from spansieve.nn.subwords import SubwordLayout
+from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
 from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, ExportError, Manifest
 from spansieve.prediction.onnx.session import Session
@@ -68,20 +67,19 @@ class SubwordEncoder:
     """A Hugging Face encoder: windows of subwords, of which each keeps the vector that is its best-centred one."""
 
     def __init__(self, session: Session, tokenizer: Tokenizer, layout: SubwordLayout, pooling: str) -> None:
-        self._session, self._tokenizer, self._layout, self._pooling = session, tokenizer, layout, pooling
-        self.sizes = SubwordCounts(tokenizer)
+        self._session, self._layout, self._pooling = session, layout, pooling
+        self._cache = SubwordCache(tokenizer)
+        self.sizes = self._cache.counts
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        return self._layout.features(sentences, self._encodings)
+        return self._layout.features(sentences, self._cache)
 
     def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
         first, last = features["first"], features["last"]
-        vectors = self._pooled(self._subwords(features), first, last)
+        subwords = self._subwords(features)
+        vectors = pooled(subwords, first, last, self._pooling).astype(subwords.dtype, copy=False)
         vectors[np.arange(first.shape[1]) >= features["num_tokens"][:, None]] = 0.0
         return vectors
-
-    def _encodings(self, sentences: list[list[str]]) -> list[Encoding]:
-        return self._tokenizer.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
 
     def _subwords(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """(P, D): what the windows keep, which is in order. A few windows at a time, so that a text of any length takes
@@ -96,14 +94,3 @@ class SubwordEncoder:
             here = kept[np.searchsorted(kept, low * width) : np.searchsorted(kept, (low + most) * width)]
             parts.append(read.reshape(-1, read.shape[-1])[here - low * width])
         return np.concatenate(parts)
-
-    def _pooled(self, subwords: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """One vector per token, (B, L, D)."""
-        if self._pooling == "first":
-            return subwords[first]
-        if self._pooling == "last":
-            return subwords[last]
-        # In double precision, since the sums run over the whole batch.
-        sums = np.zeros((len(subwords) + 1, subwords.shape[1]))
-        np.cumsum(subwords, axis=0, dtype=np.float64, out=sums[1:])
-        return ((sums[last + 1] - sums[first]) / (last + 1 - first)[..., None]).astype(subwords.dtype)

@@ -29,11 +29,11 @@ def compiled_for(projected: Tensor, width: Tensor) -> ModuleType | None:
         is_known = projected.dtype in (torch.float32, torch.float64) and width.dtype is projected.dtype
         return sys.modules[__name__] if is_known else None
     if projected.is_cuda and has_triton():
-        return import_module("spansieve.nn.cuda.hidden_of_spans")
+        return import_module("spansieve.nn.cuda.span_hidden_kernels")
     return None
 
 
-class HiddenOfSpans(torch.autograd.Function):
+class SpanHiddenLayer(torch.autograd.Function):
     """relu(first + last + width + mean of the content), (B, L, K, H), 0 for spans that end beyond L.
 
     `projected` holds, token by token, what it adds as a span's first, as its last and, with P = 3, as its content:
@@ -95,8 +95,8 @@ def _fill(low, high, first_row, projected, width, out):
 
 
 @vectorised
-def _sum_above_zero(first, last, width, share, out):
-    scale = out.dtype.type(share)
+def _sum_above_zero(first, last, width, weight, out):
+    scale = out.dtype.type(weight)
     for h in range(out.size):
         score = first[h] + last[h] + width[h] + out[h] * scale
         out[h] = 0 if score < 0 else score  # NaN stays, to be seen

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spansieve.nn import span_scorers
-from spansieve.nn.hidden_of_spans import compiled_for
+from spansieve.nn.span_hidden_layer import compiled_for
 from spansieve.nn.span_scorers import EndpointScorer
 
 COMPILED = "spansieve.crf.kernels.cpu.jit"

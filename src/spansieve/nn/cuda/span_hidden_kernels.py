@@ -1,7 +1,7 @@
 """The hidden layer over all spans on a GPU: one launch each way, where a dozen tensor operations would do.
 
 The definition in tensor operations is `EndpointScorer.by_tensors`. `projected` is (B, L, P·H) and `width` (K, H), as in
-`nn/hidden_of_spans.py`. Added up in single precision at least; the result has the type of `projected`.
+`nn/span_hidden_layer.py`. Added up in single precision at least; the result has the type of `projected`.
 
 Axes: B sentences, L tokens, K widths, H features of a span, P parts of a token's projection.
 """
@@ -108,8 +108,8 @@ def _spread_gradient(
                 for w in range(before, K):
                     start = token - before
                     is_in = feature < tl.where((start >= 0) & (start + w < L), H, 0)
-                    place = ((row - before) * K + w) * H + feature
-                    content += _through(gradient, hidden, place, is_in, SUMMED) / (w + 1)
+                    offset = ((row - before) * K + w) * H + feature
+                    content += _through(gradient, hidden, offset, is_in, SUMMED) / (w + 1)
             tl.store(parts + 2 * H, content.to(to_projected.dtype.element_ty), mask=feature < H)
     else:
         width = row - num_rows  # less one

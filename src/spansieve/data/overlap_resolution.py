@@ -1,0 +1,89 @@
+"""Overlapping gold: which segments a flat or a nested model can learn, and how deep a segment lies.
+
+A flat model takes segments that share no token. A nested model also takes segments of which one is the wider and
+contains the other; what it cannot take are segments that cross, and two labels on one span. The rule for both: the
+widest first; of equal width the one that starts first; then by the name of the label. A segment stays when it is
+compatible with all that stayed before it. In a flat model the outermost of nested segments therefore stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from spansieve.data.example import Example
+from spansieve.segments import NamedSegment
+
+
+class Bounded(Protocol):
+    """A segment of tokens, or an entity of characters."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+def flat(example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
+    """The example with disjoint segments only, and the segments that it lost.
+
+    >>> kept, dropped = flat(Example.of("Bank of China", [(0, 3, "ORG"), (2, 3, "LOC")]))
+    >>> kept.segments, dropped
+    ((NamedSegment(start=0, end=3, label='ORG'),), (NamedSegment(start=2, end=3, label='LOC'),))
+    """
+    return _resolved(example, _is_apart)
+
+
+def flat_examples(examples: Iterable[Example]) -> tuple[list[Example], int]:
+    """Every example made flat, and how many segments were lost."""
+    pairs = [flat(example) for example in examples]
+    return [example for example, _ in pairs], sum(len(dropped) for _, dropped in pairs)
+
+
+def laminar(example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
+    """The example with segments that nest or share no token, and the segments that it lost.
+
+    >>> nested, dropped = laminar(Example.of("Bank of China Tower", [(0, 3, "ORG"), (2, 3, "LOC"), (2, 4, "LOC")]))
+    >>> [tuple(s) for s in nested.segments], [tuple(s) for s in dropped]
+    ([(0, 3, 'ORG'), (2, 3, 'LOC')], [(2, 4, 'LOC')])
+    """
+    return _resolved(example, lambda segment, wider: _is_apart(segment, wider) or _is_within(segment, wider))
+
+
+def depths(segments: Sequence[Bounded]) -> list[int]:
+    """How many of the segments each lies within; of those on its own span it lies in none.
+
+    >>> depths([NamedSegment(0, 4, "ORG"), NamedSegment(0, 2, "PER"), NamedSegment(5, 6, "LOC")])
+    [0, 1, 0]
+    """
+    depth = [0] * len(segments)
+    around: list[Bounded] = []
+    for k in sorted(range(len(segments)), key=lambda k: (segments[k].start, -segments[k].end)):
+        segment = segments[k]
+        around = [other for other in around if other.end > segment.start]
+        depth[k] = sum(_is_within(segment, other) for other in around)
+        around.append(segment)
+    return depth
+
+
+def _resolved(
+    example: Example, is_compatible: Callable[[NamedSegment, NamedSegment], bool]
+) -> tuple[Example, tuple[NamedSegment, ...]]:
+    if not example.has_overlaps():
+        return example, ()
+    kept: list[NamedSegment] = []
+    dropped: list[NamedSegment] = []
+    for segment in sorted(example.segments, key=lambda s: (-s.width, s.start, s.label)):
+        fits = all(is_compatible(segment, wider) for wider in kept)
+        (kept if fits else dropped).append(segment)
+    return replace(example, segments=tuple(kept)), tuple(sorted(dropped))
+
+
+def _is_apart(segment: Bounded, other: Bounded) -> bool:
+    return segment.end <= other.start or other.end <= segment.start
+
+
+def _is_within(segment: Bounded, other: Bounded) -> bool:
+    is_inside = other.start <= segment.start and segment.end <= other.end
+    return is_inside and segment.end - segment.start < other.end - other.start
