@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from spansieve.cli.options import DataFormat
 from spansieve.config import BUILTIN, Config, Head, parsed_setting, preset, presets, read_config, with_settings
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def train(
     dev: Annotated[Path, typer.Argument(help="development data: the best model on it is kept")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; the model will be in its model/")],
     test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
-    format: Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")] = None,
+    format: DataFormat = None,
     config: Annotated[Path | None, typer.Option(help=r"a TOML file with \[model] and \[training]")] = None,
     preset_name: Annotated[
         str | None,
@@ -34,11 +35,12 @@ def train(
     head: Annotated[str | None, typer.Option(help=f"one of {', '.join(get_args(Head))}")] = None,
     encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="sentences in a batch, on each process")] = None,
-    seed: Annotated[int | None, typer.Option(help="the same seed gives the same model, on one machine")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="any other setting, such as model.beta=0.5 or training.learning_rate=0.001"),
+        typer.Option(
+            "--set",
+            help="any other setting, such as training.seed=1 or training.batch_size=16",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
@@ -54,18 +56,16 @@ def train(
         "model.head": head,
         "model.encoder.name": encoder,
         "training.epochs": epochs,
-        "training.batch_size": batch_size,
-        "training.seed": seed,
     }
     chosen = _configuration(config, preset_name, flags, settings or ())
 
+    from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver
-    from spansieve.cli.reading import read_with_notes
     from spansieve.training.accelerator import is_main_process
     from spansieve.training.run import train as run
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
-    splits = [None if path is None else read_with_notes(path, format, console) for path in (train, dev, test)]
+    splits = [None if path is None else read_with_warnings(path, format, console) for path in (train, dev, test)]
     try:
         with TerminalObserver(console) as observer:
             result = run(
@@ -87,7 +87,7 @@ def train(
 
 def _show(console: Console, result: TrainingResult) -> None:
     from spansieve.cli.progress import duration
-    from spansieve.cli.tables import score_table
+    from spansieve.cli.score_tables import score_table
     from spansieve.evaluation.scores import Scores
     from spansieve.training.run_folder import RESULTS
 
