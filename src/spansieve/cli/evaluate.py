@@ -99,9 +99,9 @@ def _losses_line(fates: Fates) -> str:
 def _threshold_line(precision: float, threshold: Threshold | None) -> str:
     from spansieve.cli.score_tables import percent
 
-    wanted = f"for a precision of {percent(precision)} % on this data"
+    condition = f"for a precision of {percent(precision)} % on this data"
     if threshold is None:
-        return f"{wanted} no probability is high enough"
+        return f"{condition} no probability is high enough"
     limit = math.floor(1e6 * threshold.probability) / 1e6  # not above it, by rounding
     reached = f"precision {percent(threshold.precision)} %, recall {percent(threshold.recall)} %"
-    return f"{wanted}, keep what has a probability of at least {limit}: {reached}, {threshold.count:,} entities"
+    return f"{condition}, keep what has a probability of at least {limit}: {reached}, {threshold.count:,} entities"

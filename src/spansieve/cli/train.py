@@ -106,9 +106,9 @@ def _configuration(
     """The configuration of a file or a preset, changed by the flags, and then by the settings."""
     if path is not None and preset_name is not None:
         raise ValueError("only one of --config and --preset can be given, got both")
-    wanted = {name: value for name, value in flags.items() if value is not None}
-    wanted |= dict(map(parsed_setting, settings))
+    changes = {name: value for name, value in flags.items() if value is not None}
+    changes |= dict(map(parsed_setting, settings))
     if path is not None:
-        return with_settings(read_config(path), wanted)
-    is_builtin = wanted.get("model.encoder.name", BUILTIN) == BUILTIN
-    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), wanted)
+        return with_settings(read_config(path), changes)
+    is_builtin = changes.get("model.encoder.name", BUILTIN) == BUILTIN
+    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), changes)

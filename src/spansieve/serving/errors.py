@@ -36,9 +36,7 @@ def constraint_conflict(index: int, error: Exception) -> RefusedError:
 
 
 def not_ready() -> RefusedError:
-    return RefusedError(
-        503, "not_ready", "the model is still being loaded; /readyz tells when it is", {"Retry-After": "2"}
-    )
+    return RefusedError(503, "not_ready", "the model is still being loaded; see /readyz", {"Retry-After": "2"})
 
 
 def shutting_down() -> RefusedError:

@@ -205,20 +205,20 @@ class Batcher(Generic[Answer]):
         return batch
 
     def _answer(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: list[tuple[Job[Answer], Task]]) -> None:
-        wanted = [(job, task) for job, task in batch if not job.future.done()]
-        if not wanted:
+        open_tasks = [(job, task) for job, task in batch if not job.future.done()]
+        if not open_tasks:
             return
         try:
-            answers = answer([task for _, task in wanted])
+            answers = answer([task for _, task in open_tasks])
         except Exception as error:
-            if len(wanted) > 1:  # one of them failed: halves find it, and the others are answered
-                middle = len(wanted) // 2
-                self._answer(answer, wanted[:middle])
-                self._answer(answer, wanted[middle:])
+            if len(open_tasks) > 1:  # one of them failed: halves find it, and the others are answered
+                middle = len(open_tasks) // 2
+                self._answer(answer, open_tasks[:middle])
+                self._answer(answer, open_tasks[middle:])
             else:
-                self._fail(wanted[0][0], error)
+                self._fail(open_tasks[0][0], error)
             return
-        for (job, _), result in zip(wanted, answers):
+        for (job, _), result in zip(open_tasks, answers):
             job.answers.append(result)
             if len(job.answers) == len(job.tasks) and job.future.set_running_or_notify_cancel():
                 job.future.set_result(job.answers)

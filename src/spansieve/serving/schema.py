@@ -70,7 +70,7 @@ class TextConstraints(RequestModel):
 
 
 class PredictRequest(RequestModel):
-    """Texts, and what is wanted of them."""
+    """Texts, and what to give of each beside its entities."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"texts": [EXAMPLE]}]})
 
