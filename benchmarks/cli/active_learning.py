@@ -34,10 +34,10 @@ def active_learning(
     )
     from benchmarks.fitting import Splits, drawn
     from benchmarks.measuring import markdown_table, provenance, write_csv
-    from spansieve.cli.reading import read_with_notes
+    from spansieve.cli.inputs import read_with_warnings
 
     console = Console()
-    read = [read_with_notes(path, None, console) for path in (pool, dev, test)]
+    read = [read_with_warnings(path, None, console) for path in (pool, dev, test)]
     splits = Splits(drawn(read[0], most), drawn(read[1], most_dev), tuple(read[2]))
     wanted = dict(map(parsed_setting, settings or []))
     rounds = run_active_learning(

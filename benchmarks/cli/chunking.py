@@ -24,14 +24,14 @@ def chunking(
     from benchmarks.chunking import HEADS, chunking_row, covered, label_rows, run_chunking
     from benchmarks.fitting import Splits
     from benchmarks.measuring import markdown_table, provenance
-    from spansieve.cli.reading import read_with_notes
+    from spansieve.cli.inputs import read_with_warnings
 
     console = Console()
     unknown = set(head or ()) - set(HEADS)
     if unknown:
         raise ValueError(f"head must be one of {', '.join(HEADS)}, got {unknown.pop()!r}")
     chosen = [name for name in HEADS if not head or name in head]
-    splits = Splits(*(tuple(read_with_notes(path, None, console)) for path in (train, dev, test)))
+    splits = Splits(*(tuple(read_with_warnings(path, None, console)) for path in (train, dev, test)))
     wanted = dict(map(parsed_setting, settings or []))
     runs = run_chunking(splits, folder, chosen, wanted, lambda run: console.print(chunking_row(run)))
     flags = "".join(f" --head {name}" for name in head or ()) + "".join(f" --set {one}" for one in settings or ())

@@ -27,14 +27,14 @@ def nested(
     from benchmarks.fitting import Splits
     from benchmarks.measuring import markdown_table, provenance
     from benchmarks.nested import HEADS, flat_ceiling, nested_row, run_nested
-    from spansieve.cli.reading import read_with_notes
+    from spansieve.cli.inputs import read_with_warnings
 
     console = Console()
     unknown = set(head or ()) - set(HEADS)
     if unknown:
         raise ValueError(f"head must be one of {', '.join(HEADS)}, got {unknown.pop()!r}")
     chosen = [name for name in HEADS if not head or name in head]
-    read = [read_with_notes(path, None, console) for path in (train, dev, test)]
+    read = [read_with_warnings(path, None, console) for path in (train, dev, test)]
     splits = Splits(*map(tuple, (read[0][:sentences], *read[1:])))
     wanted = dict(map(parsed_setting, settings or []))
     runs = run_nested(splits, folder, chosen, wanted, device == "cpu", lambda run: console.print(nested_row(run)))

@@ -27,12 +27,12 @@ def partial(
     from benchmarks.fitting import Splits, drawn
     from benchmarks.measuring import markdown_table, provenance
     from benchmarks.partial import HEADS, partial_row, run_partial
-    from spansieve.cli.reading import read_with_notes
+    from spansieve.cli.inputs import read_with_warnings
     from spansieve.data.sample import sample_corpus
 
     console = Console()
     if train is not None and dev is not None and test is not None:
-        read = [read_with_notes(path, None, console) for path in (train, dev, test)]
+        read = [read_with_warnings(path, None, console) for path in (train, dev, test)]
         name, arguments = test.parent.name, " TRAIN DEV TEST"
     elif train is dev is test is None:
         read = [list(split) for split in sample_corpus()]

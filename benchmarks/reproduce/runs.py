@@ -66,7 +66,7 @@ class Outcome:
     test: Scores
     found: list[tuple[NamedSegment, ...]]  # in each test sentence
     found_in: Mapping[str, list[tuple[NamedSegment, ...]]]  # in the sentences of the corpus's other test sets
-    fates: Fates | None  # of test gold, where the model is a filtered one
+    outcomes: GoldOutcomes | None  # of test gold, where the model is a filtered one
     best_epoch: int
     seconds: float
     device: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from spansieve._lazy import lazy_members
 from spansieve.segments import Entity, Segment
 
 if TYPE_CHECKING:
@@ -13,19 +14,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_hub"]
-
-
-def __getattr__(name: str) -> Any:
-    """Load what needs more than the standard library when it is first used."""
-    if name in ("load", "push_to_hub"):
-        from spansieve.integrations import hub
-
-        return getattr(hub, name)
-    if name == "Constraints":
-        from spansieve.decoding.constraints import Constraints
-
-        return Constraints
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# What needs more than the standard library.
+__getattr__ = lazy_members(
+    __name__, {"Constraints": "decoding.constraints", "load": "integrations.hub", "push_to_hub": "integrations.hub"}
+)
 
 
 def __dir__() -> list[str]:

@@ -21,6 +21,7 @@ COMMANDS = (
     "train",
     "evaluate",
     "predict",
+    "predict-files",
     "rank",
     "suggest",
     "compare",

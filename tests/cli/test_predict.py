@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from spansieve import Entity
-from spansieve.cli.predict import highlighted
+from spansieve.cli.outputs import highlighted
 from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 TEXT = "Ada lives in New York ."
@@ -48,7 +48,9 @@ def test_files(terminal, model, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())  # with a byte order mark
     (tmp_path / "b.txt").write_text("Chen\nRome\n")
     answer = terminal("predict", model, "-f", tmp_path / "a.txt", "-f", tmp_path / "b.txt")
-    assert [json.loads(line)["text"] for line in answer.out.splitlines()] == [TEXT, "Chen", "Rome"]
+    rows = [json.loads(line) for line in answer.out.splitlines()]
+    assert [row["text"] for row in rows] == [TEXT, "Chen", "Rome"]
+    assert [row["file"] for row in rows] == [str(tmp_path / name) for name in ("a.txt", "b.txt", "b.txt")]
     assert entities(answer.out.splitlines()[0]) == FOUND
 
 
@@ -96,14 +98,14 @@ def test_a_stream_is_not_held(terminal, model, monkeypatch):
 
     references, held = [], []
 
-    def texts(*_):
+    def records(*_):
         for _ in range(5_000):
             word = Word("word")
             references.append(weakref.ref(word))
-            yield word
+            yield {"text": word}
         held.append(sum(reference() is not None for reference in references))
 
-    monkeypatch.setattr("spansieve.cli.predict.texts_of", texts)
+    monkeypatch.setattr("spansieve.cli.predict.records_of_arguments", records)
     answer = terminal("predict", model, "--as", "jsonl")
     assert answer.out.count("\n") == 5_000
     assert held[0] < 3 * TEXTS_AT_ONCE
@@ -177,11 +179,10 @@ def test_what_is_known_of_each_text(terminal, model, tmp_path):
         (("--threshold", "GPE=0.5"), "unknown label 'GPE' in constraints; the model knows LOC, PER", 1),
         (("--require", "Ada=GPE"), "unknown label 'GPE' in constraints; the model knows LOC, PER", 1),
         (("--forbid", " "), "a phrase must hold a token, got ' '", 1),
-        (("--input", "rows.jsonl", "--forbid", "Ada"), "--input takes a --threshold for all labels, and no other", 2),
     ],
 )
 def test_constraints_that_cannot_be(terminal, model, options, message, code):
-    answer = terminal("predict", model, *(() if "--input" in options else (TEXT,)), *options)
+    answer = terminal("predict", model, TEXT, *options)
     assert answer.code == code
     assert message in " ".join(re.sub(r"[│╭╮╰╯─]", " ", answer.err).split())
 
@@ -206,10 +207,6 @@ def test_bytes_that_are_no_text(terminal, model):
 
 
 def test_nonsense_is_one_line(terminal, model, tmp_path):
-    (tmp_path / "binary").write_bytes(bytes(range(256)))
-    assert "no file" in terminal.refused("predict", model, "--file", tmp_path / "nowhere")
-    assert "no file" in terminal.refused("predict", model, "--file", tmp_path)
-    assert "binary must be UTF-8 text" in terminal.refused("predict", model, "--file", tmp_path / "binary")
     assert "standard input must be UTF-8 text" in terminal.refused("predict", model, stdin=b"\xff")
     assert "a model must be a folder" in terminal.refused("predict", tmp_path, TEXT)
     assert "a model must be a folder" in terminal.refused("predict", tmp_path / "nowhere", TEXT)

@@ -29,7 +29,7 @@ def test_lines(terminal, model, lines, by):
     assert sorted(one["text"] for one in found) == sorted(TEXTS)
     scores = [one["meta"]["score"] for one in found]
     assert scores == sorted(scores, reverse=True)
-    assert records(terminal("rank", model, lines, "--by", by, "--per-token", "--most", 2).out) == found[:2]
+    assert records(terminal("rank", model, lines, "--by", by, "--per-token", "--limit", 2).out) == found[:2]
 
 
 @pytest.mark.parametrize("form", ["prodigy", "doccano", "jsonl"])

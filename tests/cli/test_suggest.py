@@ -36,13 +36,13 @@ def test_no_texts_are_an_empty_list(terminal, model):
 def test_rank_then_suggest(terminal, model, texts, tmp_path):
     """The least sure text comes first in what the annotator gets, and says how unsure it was."""
     ranked = tmp_path / "ranked.jsonl"
-    assert terminal("rank", model, texts, "--by", "filter", "--as", "jsonl", "--most", 2, "-o", ranked).code == 0
+    assert terminal("rank", model, texts, "--by", "filter", "--as", "jsonl", "--limit", 2, "-o", ranked).code == 0
     order = [json.loads(line) for line in ranked.read_text().splitlines()]
     tasks = json.loads(terminal("suggest", model, ranked, "--as", "label-studio").out)
     assert [task["data"]["text"] for task in tasks] == [record["text"] for record in order]
     assert [task["data"]["score"] for task in tasks] == [record["score"] for record in order]
     assert order[0]["score"] >= order[1]["score"] > 0
-    direct = json.loads(terminal("rank", model, texts, "--by", "filter", "--as", "label-studio", "--most", 2).out)
+    direct = json.loads(terminal("rank", model, texts, "--by", "filter", "--as", "label-studio", "--limit", 2).out)
     assert [t["predictions"][0]["result"] for t in direct] == [t["predictions"][0]["result"] for t in tasks]
 
 

@@ -47,8 +47,10 @@ def test_flags_go_before_a_file_and_settings_before_flags(terminal, corpus, trai
         "[model]\nhidden_size = 16\nbuiltin = {rows = 64, feature_size = 4, size = 8}\n"
         "[training]\nepochs = 9\nlearning_rate = 0.25\n"
     )
-    flags = ["--config", "settings.toml", "--head", "crf", "--epochs", "2", "--batch-size", "5", "--seed", "3"]
-    answer = terminal(*train, *flags, "--set", "training.epochs=1", "--set", "training.clip=none")
+    flags = ["--config", "settings.toml", "--head", "crf", "--epochs", "2", "--set", "training.batch_size=5"]
+    answer = terminal(
+        *train, *flags, "--set", "training.epochs=1", "--set", "training.seed=3", "--set", "training.clip=none"
+    )
     assert answer.code == 0, answer.err
     found = settings_of(corpus)
     training = found["training"]

@@ -41,6 +41,8 @@ def furnished(tmp_path_factory, one_thread):
     texts = [" ".join(example.tokens) for example in runs.DEV]
     for name in ("letters.txt", "unlabelled.txt", "book.txt"):
         (folder / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+    (folder / "letters").mkdir()
+    shutil.copy(folder / "letters.txt", folder / "letters")
     (folder / "documents").mkdir()
     rows = [json.dumps({"text": text}) for text in texts]
     (folder / "documents" / "rows.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -86,7 +86,7 @@ class Reader:
         if first == "spansieve" and words[0] == "serve":
             self.address = self.things.enter_context(served(*words, "--port", "0"))
         elif first == "spansieve":
-            if "--address" in words:
+            if "auto" in words:
                 self.monkeypatch.setenv("RAY_ADDRESS", self.things.enter_context(ray_cluster()))  # what `auto` finds
             answer = self.terminal(*words)
             assert answer.code == 0, (str(block), command, answer)

@@ -24,7 +24,7 @@ from importlib.metadata import entry_points, version
 import spansieve
 from spansieve.config import preset, presets
 from spansieve.data.sample import sample_corpus
-from spansieve.serving.static import page_files
+from spansieve.serving.app import page_files
 
 assert spansieve.__file__.startswith(sys.prefix), spansieve.__file__
 assert version("spansieve") == spansieve.__version__

@@ -16,11 +16,12 @@ from spansieve.cli import (
     data,
     demo,
     evaluate,
-    example,
-    export,
+    export_onnx,
     predict,
+    predict_files,
     rank,
     serve,
+    show_example,
     suggest,
     train,
 )
@@ -34,14 +35,15 @@ app = typer.Typer(
 )
 COMMANDS = (
     demo.demo,
-    example.example,
+    show_example.example,
     train.train,
     evaluate.evaluate,
     predict.predict,
+    predict_files.predict_files,
     rank.rank,
     suggest.suggest,
     serve.serve,
-    export.export,
+    export_onnx.export,
     compare.compare,
     convert.convert,
     data.data,
@@ -86,7 +88,7 @@ def main() -> None:
 
 
 def run(program: typer.Typer, name: str) -> None:
-    """Run a program. Errors that a user can fix are one line, and the exit code is 1; with --debug they are traced."""
+    """Run a program. Errors that a user can fix are one line, and the exit code is 1; with --debug, a traceback."""
     options, rest = _split(sys.argv[1:])
     is_debug = "--debug" in options
     try:

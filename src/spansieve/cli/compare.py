@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData
+
 if TYPE_CHECKING:
     from spansieve.data.example import Example
     from spansieve.evaluation.significance import Comparison
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 
 def compare(
     a: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
-    b: Annotated[Path, typer.Argument(help="another's", show_default=False)],
-    data: Annotated[Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)],
-    format: Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")] = None,
+    b: Annotated[Path, typer.Argument(help="another model's folder", show_default=False)],
+    data: LabelledData,
+    format: DataFormat = None,
     show: Annotated[int, typer.Option(help="how many of the sentences where they differ to list")] = 20,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="where to write all of it")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    json_file: JsonFile = None,
+    device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the tests")] = 0,
 ) -> None:
     """Compare two models on the same labelled text.
@@ -33,14 +35,14 @@ def compare(
 
     Example: spansieve compare runs/crf/model runs/fsemicrf/model test.conll
     """
-    from spansieve.cli.reading import read_with_notes
+    from spansieve.cli.inputs import read_with_warnings
     from spansieve.evaluation.significance import compare as compared
     from spansieve.prediction.predictor import load
 
     console = Console()
-    examples = read_with_notes(data, format, console)
+    examples = read_with_warnings(data, format, console)
     gold, tokens = [example.segments for example in examples], [example.tokens for example in examples]
-    by_a, by_b = ([one.segments for one in load(path, device).predict_tokens(tokens)] for path in (a, b))
+    by_a, by_b = ([prediction.segments for prediction in load(path, device).predict_tokens(tokens)] for path in (a, b))
     comparison = compared(gold, by_a, by_b, lengths=list(map(len, examples)), seed=seed)
 
     for name, path in (("A", a), ("B", b)):
@@ -53,7 +55,7 @@ def compare(
 
 
 def _show_scores(console: Console, comparison: Comparison, data: Path) -> None:
-    from spansieve.cli.tables import percent
+    from spansieve.cli.score_tables import percent
     from spansieve.evaluation.significance import comparison_rows
 
     table = Table(title=escape(f"F1 on {data}"), title_justify="left")

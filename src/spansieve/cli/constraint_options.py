@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+
+from spansieve.cli.inputs import Record
 
 if TYPE_CHECKING:
     from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.text_predictor import TextPredictor
 
 Fixed = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option(
         "--fixed",
         metavar="FILE.jsonl",
-        help="texts as JSON lines with what is known of each: entities that are there, forbidden ones, complete spans",
+        help="texts as JSON lines, each with its required entities, forbidden ones and complete spans",
     ),
 ]
 Require = Annotated[
@@ -36,59 +37,74 @@ Threshold = Annotated[
     typer.Option(
         "--threshold",
         metavar="[LABEL=]P",
-        help="leave out what is less probable, of a label or of all; `evaluate --precision` finds one",
+        help="leave out what is less probable, of a label or of all; `evaluate --precision` suggests one",
     ),
 ]
 
 
-class Wishes(NamedTuple):
+class ConstraintOptions(NamedTuple):
     """The constraints of a command line, not yet checked against a model's labels."""
 
     required: dict[str, str | None]
     forbidden: dict[str, str | None]
     banned: list[tuple[str, str]]
-    thresholds: dict[str, float]  # that of all labels under ""
+    thresholds: dict[str, float]  # by label; that of all labels under ""
 
     def __bool__(self) -> bool:
         return any(self)
 
-    @property
-    def are_one_threshold(self) -> bool:
-        """Whether there is one threshold or none, and no other constraint."""
-        return not (self.required or self.forbidden or self.banned or set(self.thresholds) - {""})
+    @classmethod
+    def parsed(
+        cls,
+        require: Sequence[str] | None,
+        forbid: Sequence[str] | None,
+        ban: Sequence[str] | None,
+        threshold: Sequence[str] | None,
+    ) -> ConstraintOptions:
+        """Parse the values of `--require`, `--forbid`, `--ban` and `--threshold`."""
+        required = dict(map(_phrase_and_label, require or ()))
+        for phrase, label in required.items():
+            if label is None:
+                raise typer.BadParameter(f"--require must look like 'Acme Inc.=ORG', got {phrase!r}")
+        return cls(
+            required,
+            dict(map(_phrase_and_label, forbid or ())),
+            list(map(_label_pair, ban or ())),
+            dict(map(_threshold, threshold or ())),
+        )
 
-    @property
-    def threshold(self) -> float:
-        """The threshold of all labels."""
-        return self.thresholds.get("", 0.0)
+    def constraints(
+        self, records: Iterable[Record], predictor: TextPredictor, sentences: bool, are_fixed: bool = False
+    ) -> Iterator[Constraints]:
+        """The constraints of each record: these, and those that a line of `--fixed` has itself."""
+        from spansieve.data.tokenizer import sequences_of_text
+        from spansieve.decoding.constraints import Constraints
+        from spansieve.prediction.phrase_matcher import PhraseConstraints, Phrases
+
+        thresholds = dict.fromkeys(predictor.labels, self.thresholds.get("", 0.0))
+        thresholds |= {label: value for label, value in self.thresholds.items() if label}
+        shared = PhraseConstraints(
+            Phrases(self.required, predictor.tokenizer),
+            Phrases(self.forbidden, predictor.tokenizer),
+            self.banned,
+            {label: value for label, value in thresholds.items() if value},
+        )
+        for record in records:
+            own = _record_constraints(record) if are_fixed else Constraints()
+            yield shared.of(sequences_of_text(record["text"], predictor.tokenizer, sentences), own)
 
 
-def read_wishes(
-    require: Sequence[str] | None, forbid: Sequence[str] | None, ban: Sequence[str] | None, threshold
-) -> Wishes:
-    required = dict(map(_labelled, require or ()))
-    for phrase, label in required.items():
-        if label is None:
-            raise typer.BadParameter(f"--require must look like 'Acme Inc.=ORG', got {phrase!r}")
-    return Wishes(
-        required,
-        dict(map(_labelled, forbid or ())),
-        [_pair(text) for text in ban or ()],
-        dict(_threshold(text) for text in threshold or ()),
-    )
-
-
-def _labelled(text: str) -> tuple[str, str | None]:
+def _phrase_and_label(text: str) -> tuple[str, str | None]:
     """Split a phrase from its label.
 
-    >>> _labelled("E=mc²=PHYSICS"), _labelled("Acme Inc.")
+    >>> _phrase_and_label("E=mc²=PHYSICS"), _phrase_and_label("Acme Inc.")
     (('E=mc²', 'PHYSICS'), ('Acme Inc.', None))
     """
     phrase, sign, label = text.rpartition("=")
     return (phrase, label) if sign and phrase and label else (text, None)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _label_pair(text: str) -> tuple[str, str]:
     first, sign, second = (part.strip() for part in text.partition(">"))
     if not (sign and first and second):
         raise typer.BadParameter(f"--ban must look like PER>LOC, got {text!r}")
@@ -106,35 +122,19 @@ def _threshold(text: str) -> tuple[str, float]:
     return label.strip(), value
 
 
-def constraints_of(
-    records: Iterable[dict[str, Any]], predictor: TextPredictor, wishes: Wishes, sentences: bool
-) -> Iterator[Constraints]:
-    """The constraints of each record: its own, and those for all."""
-    from spansieve.data.tokenizer import sequences_of_text
-    from spansieve.prediction.phrase_matcher import PhraseConstraints, Phrases
-
-    thresholds = dict.fromkeys(predictor.labels, wishes.threshold)
-    thresholds |= {label: value for label, value in wishes.thresholds.items() if label}
-    for_all = PhraseConstraints(
-        Phrases(wishes.required, predictor.tokenizer),
-        Phrases(wishes.forbidden, predictor.tokenizer),
-        wishes.banned,
-        {label: value for label, value in thresholds.items() if value},
-    )
-    for record in records:
-        yield for_all.of(sequences_of_text(record["text"], predictor.tokenizer, sentences), _own(record))
-
-
-def _own(record: dict[str, Any]) -> Constraints:
+def _record_constraints(record: Record) -> Constraints:
     from spansieve.crf.evidence import Span
     from spansieve.decoding.constraints import Constraints, forbidden
     from spansieve.segments import NamedSegment
 
+    def spans(key: str) -> list[tuple[Any, ...]]:
+        return [_start_end_label(value) for value in record.get(key) or ()]
+
     try:
         return Constraints(
-            required=[NamedSegment(*_place(one)) for one in record.get("entities") or ()],
-            forbidden=[forbidden(_place(one)) for one in record.get("forbidden") or ()],
-            complete=[Span(*_place(one)[:2]) for one in record.get("complete") or ()],
+            required=[NamedSegment(*span) for span in spans("entities")],
+            forbidden=[forbidden(span) for span in spans("forbidden")],
+            complete=[Span(*span[:2]) for span in spans("complete")],
         )
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise ValueError(
@@ -143,8 +143,8 @@ def _own(record: dict[str, Any]) -> Constraints:
         ) from error
 
 
-def _place(one: Any) -> tuple[Any, ...]:
+def _start_end_label(value: Any) -> tuple[Any, ...]:
     """Start, end and label from an object or a list."""
-    if isinstance(one, dict):
-        return (one["start"], one["end"], one.get("label"))
-    return tuple(one)
+    if isinstance(value, dict):
+        return (value["start"], value["end"], value.get("label"))
+    return tuple(value)

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from spansieve.cli.data import FORMAT_HELP, OPTION_HELP, read_options
-from spansieve.data.formats import FORMATS, format_of, format_to_write, read_examples, write_examples
+from spansieve.cli.inputs import read_labelled
+from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
 from spansieve.data.overlap_resolution import flat_examples
-from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
 WRITABLE = ", ".join(name for name, format in FORMATS.items() if format.writer)
@@ -39,12 +39,12 @@ def convert(
     if target.exists() and not force:
         raise ValueError(f"OUT must not exist yet, got {target}; give --force to overwrite it")
     written = to_format or format_to_write(target)
-    console = Console()
-    reading, writing = ReaderWarnings(), ReaderWarnings()
     if not source.exists():
         raise FileNotFoundError(f"no file or folder {source}")
+    console = Console()
+    reading, writing = ReaderWarnings(), ReaderWarnings()
     read = from_format or format_of(source)
-    examples = read_examples(source, read, reading, **read_options(option))
+    examples = read_labelled(source, read, reading, **read_options(option))
     if flat:
         examples, dropped = flat_examples(examples)
         writing.add("overlapping entities dropped by --flat", count=dropped)

@@ -11,13 +11,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from spansieve.cli.options import JsonFile
 from spansieve.data.corpus_stats import DataReport, report_of
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import FORMATS, format_of, read_examples
 from spansieve.data.reader_warnings import ReaderWarnings
 
-MOST_WIDTHS = 15
-FORMAT_HELP = f"one of {', '.join(FORMATS)}; found out from name and content where not given"
+MAX_WIDTHS_SHOWN = 15
+FORMAT_HELP = f"one of {', '.join(FORMATS)}; detected where not given"
 OPTION_HELP = "an option of the format's reader, such as tag_column=2, scheme=plain, spans=extent or split=train"
 
 
@@ -31,7 +32,7 @@ def data(
         int | None, typer.Option(help="count the entities that a model with this max_width would lose")
     ] = None,
     option: Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="write the report there too", metavar="FILE")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Report what is in a corpus.
 
@@ -80,7 +81,10 @@ def _files(paths: Iterable[Path], format: str | None) -> list[Path]:
                 format_of(path)
             files.append(path)
         except DataError:
-            files += sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+            members = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+            if not members:
+                raise
+            files += members
     return files
 
 
@@ -134,13 +138,13 @@ def _widths(report: DataReport) -> Table:
     """How many entities have each width, and the share that a max_width of it keeps."""
     table = _table("width", report)
     widths = sorted({width for split in report.splits.values() for width in split.widths})
-    for width in widths[:MOST_WIDTHS]:
+    for width in widths[:MAX_WIDTHS_SHOWN]:
         table.add_row(str(width), *(_share(split.widths, width, split.entities) for split in report.splits.values()))
-    if len(widths) > MOST_WIDTHS:
+    if len(widths) > MAX_WIDTHS_SHOWN:
         table.add_row(
-            f"{widths[MOST_WIDTHS]}–{widths[-1]}",
+            f"{widths[MAX_WIDTHS_SHOWN]}–{widths[-1]}",
             *(
-                f"{sum(n for width, n in split.widths.items() if width >= widths[MOST_WIDTHS]):,} (100.0 %)"
+                f"{sum(n for width, n in split.widths.items() if width >= widths[MAX_WIDTHS_SHOWN]):,} (100.0 %)"
                 for split in report.splits.values()
             ),
         )

@@ -21,9 +21,9 @@ def demo(
     The built-in encoder with a filtered semi-Markov CRF learns from generated sentences, is scored, and finds the
     entities of sentences that it has not seen. Downloads nothing.
     """
-    from spansieve.cli.predict import highlighted
+    from spansieve.cli.outputs import highlighted
     from spansieve.cli.progress import TerminalObserver, duration
-    from spansieve.cli.tables import score_table
+    from spansieve.cli.score_tables import score_table
     from spansieve.config import preset, with_settings
     from spansieve.data.sample import sample_corpus, unseen_sentences
     from spansieve.evaluation.scores import Scores

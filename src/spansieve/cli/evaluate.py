@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.cli.probability import Kind, Probability
+from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, Model, Probability, ProbabilityKind
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
-    data: Annotated[Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)],
-    format: Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="where to write the figures")] = None,
+    model: Model,
+    data: LabelledData,
+    format: DataFormat = None,
+    json_file: JsonFile = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="PNG", help="where to draw how far the probabilities can be trusted")
     ] = None,
     precision: Annotated[
         float | None, typer.Option(help="a precision that you need, such as 0.95: shows from which probability on")
     ] = None,
-    probability: Probability = Kind.given_candidates,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    probability: Probability = ProbabilityKind.given_candidates,
+    device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
 ) -> None:
     """Score a model on labelled text.
@@ -42,8 +42,8 @@ def evaluate(
 
     Example: spansieve evaluate runs/demo/model test.conll --calibration reliability.png --precision 0.99
     """
-    from spansieve.cli.reading import read_with_notes
-    from spansieve.cli.tables import reliability_table
+    from spansieve.cli.inputs import read_with_warnings
+    from spansieve.cli.score_tables import reliability_table
     from spansieve.evaluation.plots import draw_reliability
     from spansieve.integrations.hub import load
     from spansieve.prediction.model_evaluation import assess
@@ -52,10 +52,10 @@ def evaluate(
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")
     console = Console()
     predictor = load(model, device, probability=probability.value)
-    assessment = assess(predictor, read_with_notes(data, format, console), seed, precision)
+    assessment = assess(predictor, read_with_warnings(data, format, console), seed, precision)
     _show(console, assessment, data)
     if precision is not None:
-        console.print(_told(precision, assessment.threshold), highlight=False)
+        console.print(_threshold_line(precision, assessment.threshold), highlight=False)
     if calibration is not None:
         console.print(reliability_table(assessment.calibration))
         draw_reliability(assessment.calibration, calibration, title=data.name)
@@ -68,7 +68,7 @@ def evaluate(
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:
-    from spansieve.cli.tables import counts_table, percent, score_table
+    from spansieve.cli.score_tables import counts_table, percent, score_table
 
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
@@ -79,7 +79,7 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
         by_level = {name: level.micro for name, level in assessment.levels.items()}
         console.print(counts_table(by_level, "by level: within no other, and within another", "level"))
     if assessment.gold_outcomes is not None:
-        console.print(_lost(assessment.gold_outcomes), highlight=False)
+        console.print(_losses_line(assessment.gold_outcomes), highlight=False)
     console.print(
         f"probabilities: calibration error {percent(trust.expected_error)} %, "
         f"Brier score {trust.brier:.4f} ({trust.count:,} entities)",
@@ -87,9 +87,9 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
     )
 
 
-def _lost(outcomes: GoldOutcomes) -> str:
+def _losses_line(outcomes: GoldOutcomes) -> str:
     """A line on where gold is lost, in the order in which a segment could have been."""
-    from spansieve.cli.tables import percent
+    from spansieve.cli.score_tables import percent
 
     places = {
         "its labels": outcomes.unknown,
@@ -101,12 +101,12 @@ def _lost(outcomes: GoldOutcomes) -> str:
     return f"of {outcomes.gold:,} gold entities {outcomes.found:,} are found; lost are {', '.join(shares)}"
 
 
-def _told(precision: float, threshold: Threshold | None) -> str:
-    from spansieve.cli.tables import percent
+def _threshold_line(precision: float, threshold: Threshold | None) -> str:
+    from spansieve.cli.score_tables import percent
 
-    wanted = f"for a precision of {percent(precision)} % on this data"
+    condition = f"for a precision of {percent(precision)} % on this data"
     if threshold is None:
-        return f"{wanted} no probability is high enough"
+        return f"{condition} no probability is high enough"
     limit = math.floor(1e6 * threshold.probability) / 1e6  # not above it, by rounding
     reached = f"precision {percent(threshold.precision)} %, recall {percent(threshold.recall)} %"
-    return f"{wanted}, keep what has a probability of at least {limit}: {reached}, {threshold.count:,} entities"
+    return f"{condition}, keep what has a probability of at least {limit}: {reached}, {threshold.count:,} entities"

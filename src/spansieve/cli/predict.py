@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from enum import Enum
-from itertools import chain, tee
-from pathlib import Path
+from itertools import chain, groupby, tee
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
-from spansieve.cli.constraint_options import Ban, Fixed, Forbid, Require, Threshold, constraints_of, read_wishes
-from spansieve.cli.predict_bulk import Cluster, bulk_option, predict_bulk
-from spansieve.cli.probability import Kind, Probability
-from spansieve.cli.texts import json_line, json_lines, texts_of
+from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
+from spansieve.cli.inputs import Record, json_lines, records_of_arguments, text_files
+from spansieve.cli.options import Device, OutputFile, Probability, ProbabilityKind, Whole
+from spansieve.cli.outputs import highlighted, json_line
 
 if TYPE_CHECKING:
     from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.text_predictor import TextPredictor
     from spansieve.segments import Entity
 
-COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 
+class OutputForm(str, Enum):
+    """The forms in which entities are written."""
 
-class Output(str, Enum):
     jsonl = "jsonl"
     conll = "conll"
     text = "text"
@@ -39,12 +36,19 @@ def predict(
         str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
     ],
     texts: Annotated[
-        list[str] | None, typer.Argument(help="texts; without any, and without --file, standard input is read")
+        list[str] | None,
+        typer.Argument(help="texts, or files where --file is given; standard input if there is neither"),
     ] = None,
     file: Annotated[
-        list[Path] | None, typer.Option("--file", "-f", help="a file of text, each line one; - is standard input")
+        list[str] | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="PATH...",
+            help="files of text, each line one, .jsonl files with a text in each line, or folders of them",
+        ),
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="take each file as one text and not line by line")] = False,
+    whole: Whole = False,
     sentences: Annotated[
         bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
     ] = True,
@@ -53,71 +57,41 @@ def predict(
     require: Require = None,
     forbid: Forbid = None,
     ban: Ban = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="where to write; standard output if not")] = None,
+    output: OutputFile = None,
     as_: Annotated[
-        Output | None,
+        OutputForm | None,
         typer.Option("--as", help="JSON lines, CoNLL columns, or highlighted text, which a terminal gets by default"),
     ] = None,
-    probability: Probability = Kind.given_candidates,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
-    input_: Annotated[str | None, bulk_option("--input", "rows as JSON lines or Parquet: a file, folder, URI")] = None,
-    engine: Annotated[str, bulk_option("--engine", "local: this process; ray: a cluster")] = "local",
-    address: Annotated[str | None, bulk_option("--address", "of a Ray cluster; one is started here if not")] = None,
-    replicas: Annotated[int | None, bulk_option("--replicas", "copies of the model there; as many as fit")] = None,
-    workers: Annotated[int, bulk_option("--workers", "processes that prepare text for each copy")] = 0,
-    precision: Annotated[str, bulk_option("--precision", "of the encoder: fp32 or bf16")] = "fp32",
-    text_column: Annotated[str, bulk_option("--text-column", "what is read")] = "text",
-    entities_column: Annotated[str, bulk_option("--entities-column", "what is added")] = "entities",
-    error_column: Annotated[str, bulk_option("--error-column", "why a row could not be read")] = "error",
-    block_size: Annotated[int, bulk_option("--block-size", "MB of input that become one part")] = 32,
+    probability: Probability = ProbabilityKind.given_candidates,
+    device: Device = "cpu",
 ) -> None:
     """Find the entities of texts.
 
     Example: spansieve predict runs/demo/model "Alain Farley works at McGill University."
+
+    Example: spansieve predict runs/demo/model --file letters/*.txt
     """
-    wishes = read_wishes(require, forbid, ban, threshold)
-    if input_ is not None:
-        if fixed or not wishes.are_one_threshold:
-            raise typer.BadParameter("--input takes a --threshold for all labels, and no other constraints")
-        if texts or file or whole or as_ is not None:
-            raise typer.BadParameter("--input takes rows, so there can be no texts, no --file, no --whole and no --as")
-        predict_bulk(
-            model,
-            input_,
-            output,
-            Cluster(engine, address, replicas),
-            columns={"text": text_column, "entities": entities_column, "error": error_column},
-            device=device,
-            precision=precision,
-            workers=workers,
-            block_size=block_size << 20,
-            sentences=sentences,
-            threshold=wishes.threshold,
-        )
-        return
-    if engine != "local":
-        raise typer.BadParameter("--engine needs rows to work on, from --input")
-    records = _records(texts, file, whole, fixed)
+    options = ConstraintOptions.parsed(require, forbid, ban, threshold)
+    fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
+    is_only_fixed = fixed and not (texts or file)
+    records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole)
     predictor = _loaded(model, device, probability)
-    chosen = as_ or (Output.text if output is None and sys.stdout.isatty() else Output.jsonl)
+    form = as_ or (OutputForm.text if output is None and sys.stdout.isatty() else OutputForm.jsonl)
     constraints = None
-    if wishes or fixed:
-        records, again = tee(records)  # read side by side, so that a chunk of them is held and no more
-        constraints = constraints_of(again, predictor, wishes, sentences)
-    sources = (record["text"] for record in records)
-    with nullcontext(sys.stdout) if output is None else Path(output).open("w", encoding="utf-8") as target:
-        _write(predictor, sources, chosen, target, sentences, constraints)
+    if options or fixed:
+        # Both copies are read side by side, so that a chunk of the records is held and no more.
+        records, of_texts = tee(records)
+        fixed_records, of_fixed = tee(fixed_records)
+        constraints = chain(
+            options.constraints(of_texts, predictor, sentences),
+            options.constraints(of_fixed, predictor, sentences, are_fixed=True),
+        )
+    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as target:
+        write = _write_conll if form is OutputForm.conll else _write_lines if form is OutputForm.jsonl else _write_text
+        write(target, predictor, chain(records, fixed_records), sentences, constraints)
 
 
-def _records(
-    texts: list[str] | None, files: list[Path] | None, whole: bool, fixed: list[Path] | None
-) -> Iterator[dict[str, Any]]:
-    """The records of the texts, and then those with what is known of each."""
-    records = ({"text": text} for text in texts_of(texts, files, whole))
-    return chain(records if texts or files else (), *map(json_lines, fixed)) if fixed else records
-
-
-def _loaded(model: str, device: str, probability: Kind) -> TextPredictor:
+def _loaded(model: str, device: str, probability: ProbabilityKind) -> TextPredictor:
     """Load a model, or an export of one, which comes without torch."""
     from spansieve.prediction.onnx.folder import is_export
 
@@ -132,70 +106,52 @@ def _loaded(model: str, device: str, probability: Kind) -> TextPredictor:
     return load_export(model, probability=probability.value)
 
 
-def _write(
-    predictor: TextPredictor,
-    texts: Iterable[str],
-    chosen: Output,
-    target: IO[str],
-    sentences: bool,
-    constraints: Iterable[Constraints] | None,
-) -> None:
-    if chosen is Output.conll:
-        _write_conll(predictor, texts, target, sentences, constraints)
-        return
+def _predicted(
+    predictor: TextPredictor, records: Iterable[Record], sentences: bool, constraints: Iterable[Constraints] | None
+) -> Iterator[tuple[Record, list[Entity]]]:
+    records, of_texts = tee(records)
+    texts = (record["text"] for record in of_texts)
+    stream = predictor.stream(texts, sentences=sentences, constraints=constraints)
+    return ((record, entities) for record, (_, entities) in zip(records, stream))
+
+
+def _write_lines(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:
+    for record, entities in _predicted(predictor, *arguments):
+        target.write(json_line({**record, "entities": [entity._asdict() for entity in entities]}))
+        target.flush()
+
+
+def _write_text(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:
+    """Write highlighted text, that of a file below the file's name."""
     console = Console(file=target, soft_wrap=True, highlight=False)
-    for text, entities in predictor.stream(texts, sentences=sentences, constraints=constraints):
-        if chosen is Output.jsonl:
-            target.write(json_line({"text": text, "entities": [entity._asdict() for entity in entities]}))
-            target.flush()
-        else:
-            console.print(highlighted(text, entities, predictor.labels))
+    name = None
+    for record, entities in _predicted(predictor, *arguments):
+        if record.get("file") != name:
+            name = record.get("file")
+            console.print(f"{name}:", style="dim", markup=False)
+        console.print(highlighted(record["text"], entities, predictor.labels))
 
 
 def _write_conll(
-    predictor: TextPredictor,
-    texts: Iterable[str],
     target: IO[str],
+    predictor: TextPredictor,
+    records: Iterable[Record],
     sentences: bool,
     constraints: Iterable[Constraints] | None,
 ) -> None:
+    """Write tokens and tags, those of a file below a comment with the file's name, as CoNLL-U has it."""
     from spansieve.data.overlap_resolution import flat
     from spansieve.data.tag_schemes import tags_of_segments
 
     lost = 0
-    for found in predictor.examples(texts, sentences, constraints):
-        example, dropped = flat(found)
-        lost += len(dropped)
-        tags = tags_of_segments(example.segments, len(example), "BIO")
-        target.write("".join(f"{token} {tag}\n" for token, tag in zip(example.tokens, tags)) + "\n")
+    for file, group in groupby(records, key=lambda record: record.get("file")):
+        if file is not None:
+            target.write(f"# newdoc id = {file}\n")
+        for prediction in predictor.examples((record["text"] for record in group), sentences, constraints):
+            example, dropped = flat(prediction)
+            lost += len(dropped)
+            tags = tags_of_segments(example.segments, len(example), "BIO")
+            target.write("".join(f"{token} {tag}\n" for token, tag in zip(example.tokens, tags)) + "\n")
     if lost:
         message = f"{lost:,} entities within others left out, since tags are flat; --as jsonl has them"
         Console(stderr=True).print(message, highlight=False)
-
-
-def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) -> Text:
-    """The text with each entity in its label's colour, and the label and probability behind it. An entity that contains
-    others comes before them."""
-    colour = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
-    shown, reached = Text(), 0
-    around: list[Entity] = []
-
-    def show_up_to(position: int) -> None:
-        nonlocal reached
-        shown.append(text[reached:position], style=f"bold {colour[around[-1].label]}" if around else "")
-        reached = position
-
-    def close_until(start: float) -> None:
-        while around and around[-1].end <= start:
-            show_up_to(around[-1].end)
-            entity = around.pop()
-            sure = "" if entity.probability is None else f" {entity.probability:.2f}"
-            shown.append(f" [{entity.label}{sure}]", style=f"dim {colour[entity.label]}")
-
-    for entity in entities:
-        close_until(entity.start)
-        show_up_to(entity.start)
-        around.append(entity)
-    close_until(math.inf)
-    show_up_to(len(text))
-    return shown

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spansieve.cli.suggest import Tool, version, write_suggestions
-from spansieve.cli.texts import records_of
+from spansieve.cli.inputs import records_of_files
+from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextFiles, Tool, Whole
+from spansieve.cli.outputs import model_version, write_suggestions
 
 
-class By(str, Enum):
+class Uncertainty(str, Enum):
+    """The measures of how unsure a model is of a text."""
+
     entropy = "entropy"
     least_confidence = "least-confidence"
     margin = "margin"
@@ -20,36 +22,33 @@ class By(str, Enum):
 
 
 def rank(
-    model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="texts: each line one; of .jsonl files the key text; standard input without any"),
-    ] = None,
-    by: Annotated[By, typer.Option(help="what unsure means; for models that filter, filter tells more")] = By.entropy,
+    model: Model,
+    files: TextFiles = None,
+    by: Annotated[
+        Uncertainty, typer.Option(help="the measure of uncertainty; filter is the finest, for models that filter")
+    ] = Uncertainty.entropy,
     per_token: Annotated[
-        bool, typer.Option("--per-token", help="so that long texts are not unsure for being long")
+        bool, typer.Option("--per-token", help="divide by length, so that long texts do not come first")
     ] = False,
-    most: Annotated[int | None, typer.Option(help="so many texts; all if not given", min=1)] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="take each file as one text and not line by line")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="where to write; standard output if not")
-    ] = None,
-    as_: Annotated[Tool, typer.Option("--as", help="for which annotation tool")] = Tool.prodigy,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    limit: Annotated[int | None, typer.Option(help="how many texts to write; all if not given", min=1)] = None,
+    whole: Whole = False,
+    output: OutputFile = None,
+    as_: ForTool = Tool.prodigy,
+    device: Device = "cpu",
 ) -> None:
     """Order unlabelled texts by how unsure a model is of them, for annotation.
 
-    Least sure first, with what the model finds in them to start from, and the score.
+    Least sure first, with the model's entities to start from, and the score.
 
-    Example: spansieve rank runs/demo/model unlabelled.txt --by margin --per-token --most 100 -o annotate.jsonl
+    Example: spansieve rank runs/demo/model unlabelled.txt --by margin --per-token --limit 100 -o annotate.jsonl
     """
-    records = list(records_of(None, files, whole))
+    records = list(records_of_files(files or (), whole))
     from spansieve.integrations.hub import load
     from spansieve.prediction.preannotation import Suggestion, parts_of
     from spansieve.prediction.uncertainty import rank as ranked
 
     predictor = load(model, device)
-    found = ranked(predictor, [record["text"] for record in records], by.value, per_token, most)
-    named = version(model, predictor.tagger)
-    suggestions = (Suggestion(records[one.place], *parts_of(one.sentences), one.score, named) for one in found)
+    version = model_version(model, predictor.tagger)
+    texts = ranked(predictor, [record["text"] for record in records], by.value, per_token, limit)
+    suggestions = (Suggestion(records[text.place], *parts_of(text.sentences), text.score, version) for text in texts)
     write_suggestions(suggestions, as_, output)

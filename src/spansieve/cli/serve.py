@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.cli.probability import Kind, Probability
+from spansieve.cli.options import Device, Model, Probability, ProbabilityKind
 
 if TYPE_CHECKING:
     from spansieve.prediction.predictor import Predictor
@@ -20,11 +20,11 @@ TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
 
 
 def serve(
-    model: Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)],
+    model: Model,
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free")] = 8000,
-    probability: Probability = Kind.given_candidates,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    probability: Probability = ProbabilityKind.given_candidates,
+    device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
     token_file: Annotated[
         Path | None,

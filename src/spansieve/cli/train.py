@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from spansieve.cli.options import DataFormat
 from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
 from spansieve.models.heads import HEADS
 
@@ -22,7 +23,7 @@ def train(
     dev: Annotated[Path, typer.Argument(help="development data: the best model on it is kept")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; the model will be in its model/")],
     test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
-    format: Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")] = None,
+    format: DataFormat = None,
     config: Annotated[Path | None, typer.Option(help=r"a TOML file with \[model] and \[training]")] = None,
     preset_name: Annotated[
         str | None,
@@ -35,11 +36,12 @@ def train(
     head: Annotated[str | None, typer.Option(help=f"one of {', '.join(HEADS)}")] = None,
     encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="sentences in a batch, on each process")] = None,
-    seed: Annotated[int | None, typer.Option(help="the same seed gives the same model, on one machine")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="any other setting, such as model.beta=0.5 or training.learning_rate=0.001"),
+        typer.Option(
+            "--set",
+            help="any other setting, such as training.seed=1 or training.batch_size=16",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
@@ -55,18 +57,16 @@ def train(
         "model.head": head,
         "model.encoder.name": encoder,
         "training.epochs": epochs,
-        "training.batch_size": batch_size,
-        "training.seed": seed,
     }
     chosen = _configuration(config, preset_name, flags, settings or ())
 
+    from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver
-    from spansieve.cli.reading import read_with_notes
     from spansieve.training.accelerator import is_main_process
     from spansieve.training.run import train as run
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
-    splits = [None if path is None else read_with_notes(path, format, console) for path in (train, dev, test)]
+    splits = [None if path is None else read_with_warnings(path, format, console) for path in (train, dev, test)]
     try:
         with TerminalObserver(console) as observer:
             result = run(
@@ -88,7 +88,7 @@ def train(
 
 def _show(console: Console, result: TrainingResult) -> None:
     from spansieve.cli.progress import duration
-    from spansieve.cli.tables import score_table
+    from spansieve.cli.score_tables import score_table
     from spansieve.evaluation.scores import Scores
     from spansieve.training.run_folder import RESULTS
 
@@ -107,9 +107,9 @@ def _configuration(
     """The configuration of a file or a preset, changed by the flags, and then by the settings."""
     if path is not None and preset_name is not None:
         raise ValueError("only one of --config and --preset can be given, got both")
-    wanted = {name: value for name, value in flags.items() if value is not None}
-    wanted |= dict(map(parsed_setting, settings))
+    changes = {name: value for name, value in flags.items() if value is not None}
+    changes |= dict(map(parsed_setting, settings))
     if path is not None:
-        return with_settings(read_config(path), wanted)
-    is_builtin = wanted.get("model.encoder.name", BUILTIN) == BUILTIN
-    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), wanted)
+        return with_settings(read_config(path), changes)
+    is_builtin = changes.get("model.encoder.name", BUILTIN) == BUILTIN
+    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), changes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from spansieve._lazy import lazy_members
 
 if TYPE_CHECKING:
     from spansieve.crf.candidates import Candidates as Candidates
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
     from spansieve.crf.tag_constraints import TagConstraints as TagConstraints
 
-_HOMES = {
+_MODULES = {
     "Candidates": "candidates",
     "Distribution": "distribution",
     "FilteredSemiMarkov": "filtered_semi_markov",
@@ -31,14 +32,8 @@ _HOMES = {
     "best_disjoint": "overlaps",
     "given": "conditioning",
 }
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    """Load a member when it is first used, so that the NumPy kernels come without torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__ = sorted(_MODULES)
+__getattr__ = lazy_members(__name__, _MODULES)  # so that the NumPy kernels come without torch
 
 
 def __dir__() -> list[str]:

@@ -1,29 +1,32 @@
-"""The application: its paths, and the response to each thing that can go wrong."""
+"""The application: its paths, their limits, and the page."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from importlib import resources
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
-from starlette.exceptions import HTTPException
 
 from spansieve import __version__
 from spansieve.prediction.predictor import Predictor
-from spansieve.serving.constraining import read_constraints
-from spansieve.serving.errors import FailedTextError, RefusedError, client_gone, not_ready, shutting_down, too_slow
+from spansieve.serving.errors import (
+    RefusedError,
+    add_error_handlers,
+    client_gone,
+    not_ready,
+    shutting_down,
+    too_slow,
+)
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import CONTENT_TYPE
-from spansieve.serving.middleware import Guarded
+from spansieve.serving.middleware import GuardMiddleware
 from spansieve.serving.queue import Batcher, Job, State, Task
 from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Result
-from spansieve.serving.static import add_page
 
 DESCRIPTION = """Finds the entities of texts.
 
@@ -47,7 +50,12 @@ METRICS: Responses = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Its text format."}
 }
 PROTECTED = {"/predict", "/model", "/metrics"}
-CODES = {404: "not_found", 405: "method_not_allowed"}
+MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 
 def _responses(*statuses: int) -> Responses:
@@ -73,15 +81,15 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    # For the schema: the token is checked by `Guarded`, before anything is read.
+    # For the schema: the token is checked by `GuardMiddleware`, before anything is read.
     bearer = [Depends(HTTPBearer(auto_error=False, description="The service's token."))] if token else []
     unauthorized = _responses(401) if token else {}
     _add_prediction(app, batcher, info, limits, bearer, unauthorized)
     _add_operation(app, batcher, bearer, unauthorized)
-    add_page(app)
-    _tell_errors(app)
+    _add_page(app)
+    add_error_handlers(app)
     _show_limits(app, limits)
-    app.add_middleware(Guarded, limits=limits, metrics=batcher.metrics, token=token, protected=PROTECTED)
+    app.add_middleware(GuardMiddleware, limits=limits, metrics=batcher.metrics, token=token, protected=PROTECTED)
     return app
 
 
@@ -101,12 +109,11 @@ def _add_prediction(
         responses=_responses(400, 408, 409, 413, 422, 429, 500, 503, 504) | unauthorized,
         dependencies=bearer,
     )
-    async def predict(wanted: PredictRequest, request: Request) -> Response:
-        _check_size(wanted, limits)
-        options = (wanted.probabilities, wanted.alternatives, wanted.graph)
-        known = read_constraints(wanted)
-        job = batcher.submit([Task(text, *options, one) for text, one in zip(wanted.texts, known)])
-        results = await _answered(batcher, job, request, limits.seconds)
+    async def predict(body: PredictRequest, request: Request) -> Response:
+        _check_size(body, limits)
+        options = (body.probabilities, body.alternatives, body.graph)
+        job = batcher.submit([Task(text, *options, given) for text, given in zip(body.texts, body.text_constraints())])
+        results = await _results(batcher, job, request, limits.seconds)
         return Response(PredictResponse(results=results).model_dump_json(), media_type="application/json")
 
     @app.get(
@@ -150,7 +157,6 @@ def _add_operation(app: FastAPI, batcher: Batcher[Result], bearer: list[Any], un
 
 def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
     is_filtered = predictor.tagger.head.decoder_settings.filters
-    shown = {field: value for field, value in asdict(limits).items() if field in ModelLimits.model_fields}
     return ModelInfo(
         name=name,
         head=predictor.tagger.config.head,
@@ -158,7 +164,7 @@ def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
         probability=predictor.probability if is_filtered else "marginal",
         has_graph=is_filtered,
         version=__version__,
-        limits=ModelLimits(**shown),
+        limits=ModelLimits.model_validate(limits, from_attributes=True),
     )
 
 
@@ -172,26 +178,26 @@ def _check_ready(batcher: Batcher[Result]) -> None:
         raise shutting_down()
 
 
-def _check_size(wanted: PredictRequest, limits: Limits) -> None:
-    if len(wanted.texts) > limits.texts:
-        raise RefusedError(422, "invalid", f"texts must be at most {limits.texts}, got {len(wanted.texts)}")
-    if wanted.alternatives > limits.alternatives:
-        reason = f"alternatives must be at most {limits.alternatives}, got {wanted.alternatives}"
+def _check_size(body: PredictRequest, limits: Limits) -> None:
+    if len(body.texts) > limits.texts:
+        raise RefusedError(422, "invalid", f"texts must be at most {limits.texts}, got {len(body.texts)}")
+    if body.alternatives > limits.alternatives:
+        reason = f"alternatives must be at most {limits.alternatives}, got {body.alternatives}"
         raise RefusedError(422, "invalid", reason)
-    for i, text in enumerate(wanted.texts):
+    for i, text in enumerate(body.texts):
         if len(text) > limits.text_characters:
             reason = f"texts[{i}] must have at most {limits.text_characters:,} characters, got {len(text):,}"
             raise RefusedError(413, "text_too_long", reason)
-    total = sum(map(len, wanted.texts))
-    if (wanted.alternatives or wanted.graph) and total > limits.explained_characters:
+    total = sum(map(len, body.texts))
+    if (body.alternatives or body.graph) and total > limits.explained_characters:
         reason = f"texts must have at most {limits.explained_characters:,} characters together where alternatives or a "
         raise RefusedError(413, "texts_too_long", f"{reason}graph are asked for, got {total:,}; ask without")
 
 
-async def _answered(batcher: Batcher[Result], job: Job[Result], request: Request, seconds: float) -> list[Result]:
-    """The answer, unless it takes too long or the client goes: then the job leaves the queue."""
+async def _results(batcher: Batcher[Result], job: Job[Result], request: Request, seconds: float) -> list[Result]:
+    """The results, unless they take too long or the client closes the connection: then the job leaves the queue."""
     answer: asyncio.Future[Any] = asyncio.wrap_future(job.future)
-    # After the body only that the client has gone can come.
+    # After the body only a closed connection can come.
     gone: asyncio.Future[Any] = asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({answer, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -203,52 +209,6 @@ async def _answered(batcher: Batcher[Result], job: Job[Result], request: Request
         if not answer.done():
             answer.cancel()
             batcher.withdraw(job)
-
-
-# ---- Error responses -------------------------------------------------------------------------------------------------
-
-
-def _problem(status: int, code: str, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    # A reason may quote what the client sent, and that may be no text at all.
-    reason = reason.encode("utf-8", "backslashreplace").decode()
-    return JSONResponse({"code": code, "reason": reason}, status, headers)
-
-
-def _tell_errors(app: FastAPI) -> None:
-    @app.exception_handler(RefusedError)
-    async def refused(_: Request, error: RefusedError) -> JSONResponse:
-        return _problem(error.status, error.code, error.reason, error.headers)
-
-    @app.exception_handler(FailedTextError)
-    async def text_failed(_: Request, error: FailedTextError) -> JSONResponse:
-        return _problem(500, "model_failed", f"{error}; the others can be sent again without it")
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return _problem(422, "invalid", "; ".join(_told(one) for one in error.errors()[:5]))
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        reason = {
-            404: f"there is nothing at {request.url.path}; /openapi.json lists what there is",
-            405: f"{request.url.path} does not take {request.method}",
-        }.get(error.status_code, "the body must be JSON in UTF-8")
-        headers = dict(error.headers) if error.headers else None
-        return _problem(error.status_code, CODES.get(error.status_code, "malformed"), reason, headers)
-
-    @app.exception_handler(Exception)
-    async def internal(_: Request, error: Exception) -> JSONResponse:
-        return _problem(500, "internal", "something went wrong here; the log has more")
-
-
-def _told(error: dict[str, Any]) -> str:
-    """A message such as `texts[0]: Input should be a valid string`, without what was sent."""
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"][1:])
-    if error["type"] == "json_invalid":
-        return f"the body must be JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
-    if error["type"] == "missing" and not field:
-        return "the body must be JSON, sent as application/json"
-    return f"{field.lstrip('.') or 'the body'}: {error['msg']}"
 
 
 def _show_limits(app: FastAPI, limits: Limits) -> None:
@@ -268,3 +228,35 @@ def _show_limits(app: FastAPI, limits: Limits) -> None:
         return schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+# ---- The page at `/`: a few files of the package, read once ----------------------------------------------------------
+
+
+def page_files() -> dict[str, tuple[bytes, str]]:
+    """The content and the media type of each file, by its name."""
+    folder = resources.files("spansieve.serving") / "page"
+    files = {}
+    for entry in folder.iterdir():
+        suffix = "." + entry.name.rpartition(".")[2]
+        if suffix in MEDIA_TYPES:
+            files[entry.name] = entry.read_bytes(), MEDIA_TYPES[suffix]
+    return files
+
+
+def _add_page(app: FastAPI) -> None:
+    for name, (content, media_type) in page_files().items():
+        path = "/" if name == "index.html" else f"/page/{name}"
+        app.add_route(path, _file(content, media_type), methods=["GET"], include_in_schema=False)
+
+
+def _file(content: bytes, media_type: str):
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}  # ask each time: another version may be running
+
+    async def answer(request: Request) -> Response:
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=media_type, headers=headers)
+
+    return answer

@@ -1,4 +1,4 @@
-"""How much the service takes on before it refuses."""
+"""Limits of the service, beyond which requests are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Limits:
     seconds: float = 30.0  # from the body's last byte to the answer; the body itself has as long to come
     batch_texts: int = 256
     batch_characters: int = 32_000  # about a fifth of a second of a small model; a longer text goes alone
-    batch_wait: float = 0.003  # seconds that a batch waits for company
+    batch_wait: float = 0.003  # seconds that a batch waits for more requests
 
     def __post_init__(self) -> None:
         for field in fields(self):

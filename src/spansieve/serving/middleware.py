@@ -32,7 +32,7 @@ HEADERS = [
 CLIENT_GONE = 499  # for the metrics
 
 
-class Guarded:
+class GuardMiddleware:
     """The application behind a check of the token and of the body's size."""
 
     def __init__(self, app: App, limits: Limits, metrics: Metrics, token: str | None, protected: set[str]) -> None:

@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.serving.errors import (
     FailedTextError,
-    cannot_be,
+    constraint_conflict,
     not_ready,
     queue_full,
     shutting_down,
@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 
 class Task(NamedTuple):
-    """A text, and what is wanted of it beside its entities."""
+    """A text, and the options of its request."""
 
     text: str
     probabilities: bool = True
@@ -175,10 +175,10 @@ class Batcher(Generic[Answer]):
                     return []
                 self._changed.wait(0.5)  # `refuse_new` notifies no thread
                 if self._jobs:
-                    self._wait_for_company()  # in which all may be withdrawn again
+                    self._wait_for_more()  # in which all may be withdrawn again
             return self._gather()
 
-    def _wait_for_company(self) -> None:
+    def _wait_for_more(self) -> None:
         deadline = time.monotonic() + self.limits.batch_wait
         while not self._is_full() and (left := deadline - time.monotonic()) > 0:
             self._changed.wait(left)
@@ -205,35 +205,35 @@ class Batcher(Generic[Answer]):
         return batch
 
     def _answer(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: list[tuple[Job[Answer], Task]]) -> None:
-        wanted = [(job, task) for job, task in batch if not job.future.done()]
-        if not wanted:
+        open_tasks = [(job, task) for job, task in batch if not job.future.done()]
+        if not open_tasks:
             return
         try:
-            answers = answer([task for _, task in wanted])
+            answers = answer([task for _, task in open_tasks])
         except Exception as error:
-            if len(wanted) > 1:  # one of them is to blame, and the others must not pay for it
-                middle = len(wanted) // 2
-                self._answer(answer, wanted[:middle])
-                self._answer(answer, wanted[middle:])
+            if len(open_tasks) > 1:  # one of them failed: halves find it, and the others are answered
+                middle = len(open_tasks) // 2
+                self._answer(answer, open_tasks[:middle])
+                self._answer(answer, open_tasks[middle:])
             else:
-                self._fail(wanted[0][0], error)
+                self._fail(open_tasks[0][0], error)
             return
-        for (job, _), one in zip(wanted, answers):
-            job.answers.append(one)
+        for (job, _), result in zip(open_tasks, answers):
+            job.answers.append(result)
             if len(job.answers) == len(job.tasks) and job.future.set_running_or_notify_cancel():
                 job.future.set_result(job.answers)
 
     def _fail(self, job: Job[Answer], error: Exception) -> None:
         """Fail a job on its first text that is not answered."""
         index = len(job.answers)
-        told: Exception
+        reported: Exception
         if isinstance(error, ConstraintError):  # the client's mistake
-            told = cannot_be(index, error)
+            reported = constraint_conflict(index, error)
         else:
-            told = FailedTextError(index)
+            reported = FailedTextError(index)
             logger.exception("the model failed on a text of %d characters", len(job.tasks[index].text))
             self.metrics.failed_texts.inc()
         with self._changed:
             self._drop(job)
         if job.future.set_running_or_notify_cancel():
-            job.future.set_exception(told)
+            job.future.set_exception(reported)

@@ -1,4 +1,4 @@
-"""What goes over the wire, as OpenAPI shows it. All positions are characters (code points) of the text, half-open."""
+"""Requests and responses, as OpenAPI shows them. All positions are characters (code points) of the text, half-open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from spansieve.crf.evidence import Span
+from spansieve.decoding.constraints import ConstraintError, Constraints, forbidden
 from spansieve.models.inference import SURROGATE
+from spansieve.segments import NamedSegment
+from spansieve.serving.errors import RefusedError, constraint_conflict
 
 EXAMPLE = "Ada Lovelace met Charles Babbage in London."
 
@@ -16,7 +20,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class Sent(BaseModel):
+class RequestModel(BaseModel):
     """The base of what clients send: a misspelt option is refused and not overlooked."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -25,7 +29,7 @@ class Sent(BaseModel):
 Position = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 
 
-class CompleteSpan(Sent):
+class CompleteSpan(RequestModel):
     start: Position
     end: Position
 
@@ -38,7 +42,7 @@ class ForbiddenEntity(CompleteSpan):
     label: str | None = Field(None, description="null: whatever its label.")
 
 
-class TextConstraints(Sent):
+class TextConstraints(RequestModel):
     """Constraints that the entities of a text must agree with. They are the best set that does, and their probabilities
     are conditioned on it, but for the thresholds. Positions are characters; they must fall on the borders of tokens."""
 
@@ -51,12 +55,22 @@ class TextConstraints(Sent):
         "that touch in others, that lie one right within the other in a nested one.",
     )
     thresholds: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
-        {}, description="By label: what is less probable is no entity, and the rest is decided again."
+        {}, description="By label: entities that are less probable are not returned."
     )
 
+    def to_constraints(self) -> Constraints:
+        """Convert to the constraints of a text that a predictor takes."""
+        return Constraints(
+            required=[NamedSegment(entity.start, entity.end, entity.label) for entity in self.required],
+            forbidden=[forbidden((entity.start, entity.end, entity.label)) for entity in self.forbidden],
+            complete=[Span(span.start, span.end) for span in self.complete],
+            banned=[(first, second) for first, second in self.banned],
+            thresholds=self.thresholds,
+        )
 
-class PredictRequest(Sent):
-    """Texts, and what is wanted of them."""
+
+class PredictRequest(RequestModel):
+    """Texts, and what to give of each beside its entities."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"texts": [EXAMPLE]}]})
 
@@ -69,7 +83,7 @@ class PredictRequest(Sent):
         False, description="Give the filtered graph of each sentence: its candidates, their scores, and the edges."
     )
     constraints: list[TextConstraints | None] | None = Field(
-        None, description="What is known of each text, one per text, null for nothing."
+        None, description="The constraints of each text, null for none."
     )
 
     @field_validator("texts")
@@ -80,14 +94,29 @@ class PredictRequest(Sent):
                 raise ValueError(f"texts[{i}] must be Unicode, got half a surrogate pair at {half.start()}")
         return texts
 
+    def text_constraints(self) -> list[Constraints | None]:
+        """The constraints of each text."""
+        if self.constraints is None:
+            return [None] * len(self.texts)
+        if len(self.constraints) != len(self.texts):
+            reason = f"constraints must be one per text, {len(self.texts)}, got {len(self.constraints)}"
+            raise RefusedError(409, "conflict", reason)
+        constraints: list[Constraints | None] = []
+        for i, given in enumerate(self.constraints):
+            try:
+                constraints.append(None if given is None else given.to_constraints())
+            except ConstraintError as error:
+                raise constraint_conflict(i, error) from error
+        return constraints
 
-class Given(BaseModel):
+
+class ResponseModel(BaseModel):
     """The base of what the service returns: exactly these fields."""
 
     model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
 
-class Entity(Given):
+class Entity(ResponseModel):
     """An entity. `text` is what stands at `[start, end)`, in code points, of the text that was sent."""
 
     start: int = Field(ge=0)
@@ -103,14 +132,14 @@ class Entity(Given):
     depth: int = Field(0, ge=0, description="How many entities it lies within; above 0 only with nested models.")
 
 
-class Alternative(Given):
+class Alternative(ResponseModel):
     """A segmentation of a sentence."""
 
     probability: float = Field(ge=0, le=1, description="Of the segmentation as a whole.")
     entities: list[Entity] = Field(description="Without probabilities of their own.")
 
 
-class Candidate(Given):
+class Candidate(ResponseModel):
     """A node of the filtered graph: a span that the filter kept, with its label."""
 
     start: int = Field(ge=0, description="In characters of the text.")
@@ -125,7 +154,7 @@ class Candidate(Given):
     best: bool = Field(description="It is on the best path.")
 
 
-class Edge(Given):
+class Edge(ResponseModel):
     """One candidate may follow another; null is the start of the sentence, or its end."""
 
     source: int | None = Field(description="Index among the candidates; null: the start.")
@@ -133,13 +162,13 @@ class Edge(Given):
     transition: float = Field(description="What the edge adds to the score of a path.")
 
 
-class Graph(Given):
+class Graph(ResponseModel):
     candidates: list[Candidate]
     num_edges: int = Field(ge=0, description="Start and end included; none where a nested model chooses a set.")
     edges: list[Edge] | None = Field(description="null where there are too many to list.")
 
 
-class Sentence(Given):
+class Sentence(ResponseModel):
     start: int = Field(ge=0)
     end: int = Field(ge=1)
     tokens: list[tuple[int, int]] = Field(description="`[start, end)` of each token, in characters of the text.")
@@ -149,18 +178,18 @@ class Sentence(Given):
     note: str | None = Field(description="Why something that was asked for is missing.")
 
 
-class Result(Given):
+class Result(ResponseModel):
     """The result of one text."""
 
     entities: list[Entity] = Field(description="In order; no two overlap, but of a nested model one may hold another.")
     sentences: list[Sentence] | None = Field(description="Where alternatives or a graph were asked for.")
 
 
-class PredictResponse(Given):
+class PredictResponse(ResponseModel):
     results: list[Result] = Field(description="One per text, in the order of the request.")
 
 
-class ModelLimits(Given):
+class ModelLimits(ResponseModel):
     """The limits of the service: more is refused."""
 
     body_bytes: int
@@ -171,7 +200,7 @@ class ModelLimits(Given):
     seconds: float
 
 
-class ModelInfo(Given):
+class ModelInfo(ResponseModel):
     name: str
     head: str = Field(description="Which of the models it is.")
     labels: list[str]
@@ -184,7 +213,7 @@ class ModelInfo(Given):
     limits: ModelLimits
 
 
-class Health(Given):
+class Health(ResponseModel):
     status: Literal["ok", "ready"]
 
 
@@ -208,7 +237,7 @@ Code = Literal[
 ]
 
 
-class Problem(Given):
+class Problem(ResponseModel):
     """Why a request was not answered."""
 
     code: Code = Field(description="For programs.")

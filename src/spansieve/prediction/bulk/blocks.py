@@ -6,7 +6,7 @@ same blocks again. Any place that fsspec supports will do: a folder, s3://, gs:/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -74,7 +74,13 @@ def part_names(index: int) -> tuple[str, str]:
     return f"part-{index:06d}.jsonl", f"part-{index:06d}.parquet"
 
 
-def files_of(source: str, leaving_out: str) -> list[File]:
+def files_of(source: str | Sequence[str], leaving_out: str) -> list[File]:
+    """List the files of a source or of several, each once."""
+    sources = [source] if isinstance(source, str) else source
+    return list(dict.fromkeys(file for each in sources for file in _files_of_one(each, leaving_out)))
+
+
+def _files_of_one(source: str, leaving_out: str) -> list[File]:
     """The files of a folder and all within it, of a pattern, or one file; sorted.
 
     In folders, what begins with . or _ is left out, as is usual, and so is the folder `leaving_out`, where the output
@@ -127,7 +133,10 @@ def _bounds(file: File, block_size: int, columns: Columns) -> Iterator[tuple[int
 def _group_bounds(file: File, block_size: int, columns: Columns) -> Iterator[tuple[int, int]]:
     filesystem, path = url_to_fs(file.path)
     with filesystem.open(path, "rb") as stream:
-        about: Any = parquet_module().ParquetFile(stream)
+        try:
+            about: Any = parquet_module().ParquetFile(stream)
+        except ValueError as error:
+            raise ValueError(f"{file.path} must be Parquet: {error}") from error
         names = about.schema_arrow.names
         if columns.text not in names:
             raise ValueError(f"{file.path} must have a column {columns.text!r}, got {', '.join(names)}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ FORMAT = 1
 @dataclass(frozen=True)
 class Job:
     model: str | Path
-    source: str  # a file, a folder or a pattern, anywhere that fsspec supports
+    source: str | Sequence[str]  # a file, a folder or a pattern, or several, anywhere that fsspec supports
     output: str  # a folder
     columns: Columns = field(default_factory=Columns)
     block_size: int = BLOCK_SIZE  # bytes

@@ -55,7 +55,7 @@ def test_the_commands_know_an_export(terminal, model, tmp_path):
     assert "an exported model runs on the CPU" in refused.err
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     rows.write_text('{"text": "Ada"}\n')
-    for command in (("predict", place, "--input", rows, "--output", out), ("evaluate", place, rows)):
+    for command in (("predict-files", place, rows, "--output", out), ("evaluate", place, rows)):
         assert f"got the export {place}, which `spansieve predict` takes" in terminal.refused(*command)
 
 

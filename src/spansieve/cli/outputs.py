@@ -1,0 +1,95 @@
+"""What commands write: JSON lines, suggestions for annotation tools, highlighted text."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from spansieve.cli.options import Tool
+
+if TYPE_CHECKING:
+    from spansieve.models.tagger import Tagger
+    from spansieve.prediction.preannotation import Suggestion
+    from spansieve.segments import Entity
+
+COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
+
+
+def json_line(record: Any) -> str:
+    """Format a record as a line of JSON, in the letters of the text; half a surrogate pair is written as its number."""
+    line = json.dumps(record, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        line = json.dumps(record)
+    return line + "\n"
+
+
+# ---- Suggestions -----------------------------------------------------------------------------------------------------
+
+
+def model_version(model: str, tagger: Tagger) -> str:
+    """The model's name, and a version that changes with its weights."""
+    from spansieve.models.storage import name_of, version_of
+
+    return f"{name_of(model)}-{version_of(tagger)}"
+
+
+def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Path | None) -> None:
+    """Write suggestions as they come, to a file or to standard output."""
+    from spansieve.prediction.preannotation import FORMS
+
+    lines: Iterable[str] = (json_line(FORMS[tool.value](suggestion)) for suggestion in suggestions)
+    if tool is Tool.label_studio:
+        lines = _json_list(lines)
+    if output is None:
+        sys.stdout.writelines(lines)
+    else:
+        with output.open("w", encoding="utf-8") as target:
+            target.writelines(lines)
+
+
+def _json_list(lines: Iterable[str]) -> Iterator[str]:
+    """Join JSON lines to one JSON list, which is what Label Studio reads."""
+    before = "["
+    for line in lines:
+        yield before + line.rstrip("\n")
+        before = ",\n "
+    yield "]\n" if before != "[" else "[]\n"
+
+
+# ---- On the terminal -------------------------------------------------------------------------------------------------
+
+
+def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) -> Text:
+    """The text with each entity in its label's colour, and the label and probability behind it. An entity that contains
+    others comes before them."""
+    colour = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
+    shown, reached = Text(), 0
+    around: list[Entity] = []
+
+    def show_up_to(position: int) -> None:
+        nonlocal reached
+        shown.append(text[reached:position], style=f"bold {colour[around[-1].label]}" if around else "")
+        reached = position
+
+    def close_until(start: float) -> None:
+        while around and around[-1].end <= start:
+            show_up_to(around[-1].end)
+            entity = around.pop()
+            probability = "" if entity.probability is None else f" {entity.probability:.2f}"
+            shown.append(f" [{entity.label}{probability}]", style=f"dim {colour[entity.label]}")
+
+    for entity in entities:
+        close_until(entity.start)
+        show_up_to(entity.start)
+        around.append(entity)
+    close_until(math.inf)
+    show_up_to(len(text))
+    return shown
