@@ -12,6 +12,7 @@ from spansieve.cli.data import FORMAT_HELP, OPTION_HELP, read_options
 from spansieve.cli.inputs import read_labelled
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
 from spansieve.data.overlap_resolution import flat_examples
+from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
 WRITABLE = ", ".join(name for name, format in FORMATS.items() if format.writer)

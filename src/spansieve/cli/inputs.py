@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spansieve.data.example import Example
+    from spansieve.data.reader_warnings import ReaderWarnings
 
 STDIN = Path("-")
 JSON_SUFFIXES = (".jsonl", ".ndjson")
@@ -190,6 +191,8 @@ def read_labelled(path: Path, format: str | None, warnings: ReaderWarnings, **op
 def read_with_warnings(path: Path, format: str | None, console: Console) -> list[Example]:
     """Read labelled data, with a warning of what its reader could not represent."""
     from rich.markup import escape
+
+    from spansieve.data.reader_warnings import ReaderWarnings
 
     warnings = ReaderWarnings()
     examples = read_labelled(path, format, warnings)
