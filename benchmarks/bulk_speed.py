@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.result_page import ResultPage, Table
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import sequences_of_text, tokens_of_text
 from spansieve.models.storage import load_model
@@ -48,24 +49,24 @@ class Measured:
 
 
 class _Rates:
-    """Rows of a table, told as they come."""
+    """Rows of a table, shown as they come."""
 
-    def __init__(self, tell: Callable[[Row], None]) -> None:
+    def __init__(self, on_row: Callable[[Row], None]) -> None:
         self.rows: list[Row] = []
-        self._tell = tell
+        self._on_row = on_row
 
     def add(self, stage: str, where: str, words: int, seconds: float) -> float:
         rate = words / seconds
         self.rows.append({"stage": stage, "where": where, "words/s": f"{rate:,.0f}", "µs/word": f"{1e6 / rate:.2f}"})
-        self._tell(self.rows[-1])
+        self._on_row(self.rows[-1])
         return rate
 
 
 def run_bulk_speed(
-    model: Path, examples: Sequence[Example], setting: Setting, tell: Callable[[Row], None] = lambda row: None
+    model: Path, examples: Sequence[Example], setting: Setting, on_row: Callable[[Row], None] = lambda row: None
 ) -> Measured:
-    """`tell` hears of each row as soon as it is measured."""
-    device, rates = setting.device, _Rates(tell)
+    """Measure each stage alone, then all together; `on_row` is called with each row as soon as it is measured."""
+    device, rates = setting.device, _Rates(on_row)
     texts, sample = texts_of(examples, setting.words), texts_of(examples, min(setting.words, SAMPLE))
     num_words = count_words(texts)
     tagger = load_model(model, device)
@@ -84,6 +85,12 @@ def run_bulk_speed(
         profile = stages.profile() if device != "cpu" else ""
     _measure_predictor(model, sample, rates, device)
     return Measured(rates.rows, whole, profile)
+
+
+def bulk_page(measured: Measured, data: str, device: str) -> ResultPage:
+    profile = [f"```\n{measured.profile}\n```"] if measured.profile else []
+    title = f"From text to entities, stage by stage, on {data}"
+    return ResultPage(f"bulk_{device}", title, [Table(measured.rows), *profile], device=device)
 
 
 def _measure_alone(stages: _Stages, rates: _Rates, device: str) -> tuple[float, float]:

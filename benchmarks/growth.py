@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
-from benchmarks.own_process import peak_memory
+from benchmarks.plots import OTHER_COLOUR, OURS_COLOUR, QUIET_COLOUR, Figure, panels
+from benchmarks.process_usage import peak_memory
+from benchmarks.result_page import ResultPage, Table
 from spansieve.crf import FilteredSemiMarkov
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -88,23 +89,36 @@ def _seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def plot_growth(rows: Sequence[dict], path: Path) -> None:
-    from matplotlib.figure import Figure
+def growth_page(rows: Sequence[dict]) -> ResultPage:
+    exponents = ", ".join(f"{name.split(',')[0]} {slope}" for name, slope in slopes(rows).items())
+    return ResultPage(
+        "core_growth",
+        "Growth with every span kept",
+        [
+            f"Batch {NUM_SENTENCES}, K = {MAX_WIDTH}, Y = {NUM_LABELS}, one thread; the best of seven runs, each "
+            "length in a process of its own.",
+            f"Log-log slopes: {exponents}.",
+            draw(rows),
+            Table(rows),
+        ],
+        csv=rows,
+    )
 
-    figure = Figure(figsize=(6, 4.2), layout="constrained")
-    axis = figure.subplots()
+
+def draw(rows: Sequence[dict]) -> Figure:
+    """Draw seconds against length, with a cubic line for comparison."""
+    figure, (axes,) = panels(6, 4.2)
     lengths = [row["L"] for row in rows]
     exponents = slopes(rows)
-    for name, colour in (("mode, s", "#c2410c"), ("log Z and gradient, s", "#1d4ed8")):
+    for name, colour in (("mode, s", OURS_COLOUR), ("log Z and gradient, s", OTHER_COLOUR)):
         label = f"{name.removesuffix(', s')}: slope {exponents[name]:.2f}"
-        axis.plot(lengths, [row[name] for row in rows], "o-", color=colour, label=label)
+        axes.plot(lengths, [row[name] for row in rows], "o-", color=colour, label=label)
     first = rows[0]["mode, s"]
-    axis.plot(lengths, [first * (n / lengths[0]) ** 3 for n in lengths], ":", color="#94a3b8", label="cubic")
-    axis.set(xscale="log", yscale="log", xlabel="tokens", ylabel="seconds", title="Every span kept, K = 12")
-    axis.set_ylim(top=10 * max(row["log Z and gradient, s"] for row in rows))
-    axis.legend(frameon=False)
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    axes.plot(lengths, [first * (n / lengths[0]) ** 3 for n in lengths], ":", color=QUIET_COLOUR, label="cubic")
+    axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel="seconds", title=f"Every span kept, K = {MAX_WIDTH}")
+    axes.set_ylim(top=10 * max(row["log Z and gradient, s"] for row in rows))
+    axes.legend(frameon=False)
+    return figure
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.core_work import LOG_PARTITION, LOSS, MODE, Work
-from benchmarks.measuring import Contender
+from benchmarks.timings import Contender
 
 IMPOSSIBLE = -1e9  # stands for -inf in the peers, some of which compute with it
 

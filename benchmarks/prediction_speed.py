@@ -1,7 +1,7 @@
 """How fast texts become entities on the CPU, beside the bare encoder and beside others on the same encoder.
 
-Everyone gets the same sentences and takes turns, a round after the other. Sentences are in the order of the file: who
-sorts them by length does so on the clock.
+All contenders get the same sentences and take turns, a round after the other. Sentences are in the order of the file:
+to sort them by length is part of a contender's time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from benchmarks.result_page import ResultPage, Table
 from spansieve.config import EncoderConfig, ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length
@@ -37,7 +38,7 @@ PIPELINE = "transformers pipeline, from text, batch"
 SPANMARKER = "SpanMarker, from tokens, batch"
 BATCH_SIZES = (1, 8, 32)
 SPANMARKER_SIZES = (4, 32)  # its default, and one that is faster
-SPANMARKER_SENTENCES = 30  # it reads so many, and its time is told as that of all, by the number of tokens
+SPANMARKER_SENTENCES = 30  # it reads so many, and its time is scaled to all of them by the number of tokens
 
 
 class Took(NamedTuple):
@@ -117,7 +118,7 @@ def _timed(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, l
             contenders[name]()
             if turn:
                 took[name].append(Took.since(begin))
-        order = order[1:] + order[:1]  # who goes first changes
+        order = order[1:] + order[:1]  # another goes first
     return took
 
 
@@ -204,8 +205,8 @@ def _spanmarker(tagger: Tagger, tokens: list[list[str]], python: Path) -> dict[s
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"SpanMarker could not be run by {python}: {done.stderr.strip().splitlines()[-1]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    return {f"{SPANMARKER} {size}": [Took(*(value / part for value in both))] for size, both in told.items()}
+    measured = json.loads(done.stdout.splitlines()[-1])
+    return {f"{SPANMARKER} {size}": [Took(*(value / part for value in both))] for size, both in measured.items()}
 
 
 # ---- Rows ------------------------------------------------------------------------------------------------------------
@@ -236,3 +237,15 @@ def _share_rows(shares: Shares, rounds: int, num_sentences: int, bare: Sequence[
         "of which decoding with probabilities": shares.decoding,
     }
     return [_row(name, took[-rounds:], bare, num_sentences) for name, took in parts.items()]
+
+
+def prediction_page(
+    rows: Sequence[dict[str, object]], num_sentences: int, data: str, rounds: int, threads: int, note: str = ""
+) -> ResultPage:
+    """`note` is one more sentence for the page."""
+    about = (
+        f"Medians of {rounds} rounds in turns. *time* and *CPU time* are multiples of the bare encoder's; where other "
+        "work ran on the machine, look at the second, on one thread."
+    )
+    title = f"Text to entities: {num_sentences:,} sentences of {data}, {threads} CPU threads"
+    return ResultPage("prediction_cpu", title, [about, *filter(None, [note]), Table(rows)], csv=rows)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import one_thread
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import one_thread
 from spansieve.data.example import Example
 from spansieve.prediction.predictor import Predictor, load
 
@@ -34,6 +35,10 @@ def run_tagging_speed(
                 run()
                 rates[key].append(num_words / (time.perf_counter() - begin))
     return [_row(key, rates) for key in contenders]
+
+
+def tagging_page(rows: Sequence[dict[str, object]], data: str) -> ResultPage:
+    return ResultPage("tagging_cpu", f"Tagging {data} on one CPU thread", [Table(rows)], csv=rows)
 
 
 def _row(key: tuple[str, str], rates: dict[tuple[str, str], list[float]]) -> dict[str, object]:

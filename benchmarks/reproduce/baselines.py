@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.peers import IMPOSSIBLE, torch_struct_at_once, torch_struct_potentials
-from benchmarks.reproduce.decoding import Scored
+from benchmarks.reproduce.scored_batch import Scored
 from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.segments import Segment
 

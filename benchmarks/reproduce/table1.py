@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from benchmarks.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Spread, Table, tidy, write_page
+from benchmarks.plots import COLOURS, QUIET_COLOUR, Figure, bar_names, panels
 from benchmarks.reproduce.paper import TABLE1
 from benchmarks.reproduce.plan import NAMES, OURS, PAPER_RECIPE, Plan
 from benchmarks.reproduce.runs import Outcome
+from benchmarks.result_page import ResultPage, Row, Spread, Table, percent
 from spansieve.data.example import Example
 from spansieve.evaluation.significance import Comparison, compare
 from spansieve.prediction.error_analysis import Fates
@@ -22,13 +20,13 @@ TEST = (
     "The difference is a row's F1 less that of FSemiCRF, with a 95 % interval of the paired bootstrap and the p-value "
     "of approximate randomisation, two-sided, 10,000 resamples each. What is resampled or swapped is a test sentence "
     "with the predictions of all seeds on it, so that the same sentence under another seed does not count as a new "
-    "one; F1 is there that of the counts of all seeds together. Both tell chance in the choice of sentences; chance "
-    "in training is told by the standard deviation. The p-values are not corrected for the number of rows."
+    "one; F1 is there that of the counts of all seeds together. Both are about chance in the choice of sentences; "
+    "chance in training is in the standard deviation. The p-values are not corrected for the number of rows."
 )
 FATES = (
     "Where the filtered models lose test gold, the mean over the seeds: segments wider than max_width, those that the "
     "filter does not keep with their label, and those that are candidates but not on the best path. Labels that "
-    "training data lacks are lost to everyone."
+    "training data lacks are lost to every head."
 )
 
 
@@ -72,7 +70,7 @@ def head_rows(outcomes: Sequence[Outcome], test: Sequence[Example]) -> list[Head
 
 
 def pooled(seeds: Sequence[Sequence[Sequence[NamedSegment]]]) -> list[list[tuple[int, int, str]]]:
-    """The segments of all seeds in each sentence, told apart by their labels.
+    """The segments of all seeds in each sentence, with the seed in front of each label.
 
     >>> pooled([[[(0, 1, "PER")]], [[(0, 1, "PER")]]])
     [[(0, 1, '0 PER'), (0, 1, '1 PER')]]
@@ -86,18 +84,17 @@ def pooled(seeds: Sequence[Sequence[Sequence[NamedSegment]]]) -> list[list[tuple
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def write_table1(plan: Plan, outcomes: Sequence[Outcome], paper: str | None, out: Path, command: str) -> Path:
+def table1_page(plan: Plan, outcomes: Sequence[Outcome], paper: str | None) -> ResultPage:
     rows = head_rows(outcomes, plan.corpus.test)
-    tables = [Table("Test scores", [_score_row(row, paper) for row in rows], _about_scores(plan, paper))]
+    tables = [Table([_score_row(row, paper) for row in rows], "Test scores", _about_scores(plan, paper))]
     if compared := [row for row in rows if row.comparison is not None]:
-        tables.append(Table("Differences to FSemiCRF", [_difference_row(row, rows) for row in compared], TEST))
+        tables.append(Table([_difference_row(row, rows) for row in compared], "Differences to FSemiCRF", TEST))
     if filtered := [row for row in rows if row.fates]:
-        tables.append(
-            Table("Gold lost by the filtered models", [fates_row(row.head, row.fates) for row in filtered], FATES)
-        )
+        lost = [fates_row(row.head, row.fates) for row in filtered]
+        tables.append(Table(lost, "Gold lost by the filtered models", FATES))
     seeds = [seed_row(outcome) for outcome in outcomes]
-    tables.append(Table("Seed by seed", seeds))
-    return write_page(plan, "table1", "Table 1", tables, draw(rows, paper), out, command, {"seeds": seeds})
+    tables.append(Table(seeds, "Seed by seed"))
+    return plan.page("table1", "Table 1", tables, draw(rows, paper), {"seeds": seeds})
 
 
 def _about_scores(plan: Plan, paper: str | None) -> str:
@@ -161,7 +158,7 @@ def seed_row(outcome: Outcome) -> Row:
     return {
         "model": NAMES[outcome.run.head],
         "seed": outcome.run.seed,
-        **{name: f"{100 * value:.2f}" for name, value in figures.items()},
+        **{name: percent(value) for name, value in figures.items()},
         "best epoch": outcome.best_epoch,
         "training, s": f"{outcome.seconds:.0f}",
         "on": outcome.device,
@@ -169,9 +166,8 @@ def seed_row(outcome: Outcome) -> Row:
 
 
 def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
-    """F1 of each head with its standard deviation, and the paper's as a mark."""
-    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
-    axes = figure.subplots()
+    """Draw F1 of each head with its standard deviation, and the paper's as a mark."""
+    figure, (axes,) = panels(7.2, 3.6)
     means = [100 * row.f1.mean for row in rows]
     errors = [0.0 if math.isnan(row.f1.deviation) else 100 * row.f1.deviation for row in rows]
     places = range(len(rows))
@@ -188,11 +184,6 @@ def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
         # In the bar: above it there may be the paper's mark.
         below_error = (place, mean - error)
         axes.annotate(f"{mean:.2f}", below_error, (0, -14), textcoords="offset points", ha="center", color="white")
-    axes.set_xticks(
-        list(places),
-        [NAMES[row.head].replace(" + ", "\n+ ").replace(" w/o", "\nw/o").replace(", ", "\n") for row in rows],
-    )
+    bar_names(axes, [NAMES[row.head] for row in rows])
     axes.set_ylabel("test F1, % (the axis does not begin at 0)")
-    tidy(axes)
-    axes.grid(visible=False, axis="x")
     return figure

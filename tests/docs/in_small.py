@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import active_learning, service_load
-from benchmarks.cli import reproduce
+from benchmarks.cli import plan_options
 from spansieve import config
 from spansieve.data import sample
 from spansieve.training import run
@@ -82,7 +82,7 @@ def smaller(folder: Path) -> list[tuple[Any, str, Any]]:
         (sample, "LENGTHS", LENGTHS),
         (service_load, "WARM_UP", 20),
         (active_learning, "LEAST_STEPS", 1),
-        (reproduce, "SMALL_SETTINGS", reproduce.SMALL_SETTINGS | {"training.epochs": 1}),
+        (plan_options, "SMALL_SETTINGS", plan_options.SMALL_SETTINGS | {"training.epochs": 1}),
     ]
 
 

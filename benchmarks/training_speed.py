@@ -1,6 +1,7 @@
-"""Training throughput: whole steps of our models, of a plain token softmax and of pytorch-crf on the same encoder.
+"""Training speed: whole steps of our models, of a plain token softmax and of pytorch-crf on the same encoder.
 
-Everyone has a copy of the encoder, the same batches, already on the device, and the same optimizer; they take turns.
+Each contender has a copy of the encoder, the same batches, already on the device, and the same optimizer; they take
+turns.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.result_page import ResultPage, Table
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
@@ -84,7 +86,7 @@ def run_throughput(
         for _ in range(rounds):
             for name in order:
                 samples[name].append(steps / _seconds(contenders[name], device))
-            order = order[1:] + order[:1]  # who goes first changes
+            order = order[1:] + order[:1]  # another goes first
         for name, rates in samples.items():
             rate = statistics.median(rates)
             ratio = rate / statistics.median(samples[SOFTMAX])
@@ -99,6 +101,11 @@ def run_throughput(
                 }
             )
     return rows
+
+
+def training_speed_page(rows: Sequence[dict[str, object]], encoder: str, device: str) -> ResultPage:
+    title = f"Training steps on {encoder}"
+    return ResultPage(f"throughput_{encoder}_{device}", title, [Table(rows)], csv=rows, device=device)
 
 
 def _names() -> list[str]:

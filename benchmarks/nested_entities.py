@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fitting import Splits, percent
+from benchmarks.experiment import Splits
+from benchmarks.result_page import ResultPage, Table, percent
 from spansieve.config import Config, Head, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.data.flattening import flat_examples
@@ -83,3 +84,13 @@ def flat_ceiling(examples: Sequence[Example]) -> float:
     flattened, lost = flat_examples(examples)
     found = sum(len(example.segments) for example in flattened)
     return 2 * found / (2 * found + lost)
+
+
+def nested_page(runs: Sequence[NestedRun], splits: Splits, corpus: str, device: str) -> ResultPage:
+    about = (
+        f"{len(splits.train):,} training sentences. P and R are precision and recall on test, exact match; *lost* are "
+        "training entities that a model cannot represent. A flat model that makes no mistake has an F1 of "
+        f"{percent(flat_ceiling(splits.test))} on all entities of test."
+    )
+    rows = [nested_row(run) for run in runs]
+    return ResultPage(f"nested_{corpus}_{device}", f"Nested entities: {corpus}", [about, Table(rows)], device=device)

@@ -1,4 +1,4 @@
-"""Chunking, where nearly every token is in a segment: the same models on a corpus that is no NER."""
+"""Text chunks, where nearly every token is in a segment: the same models on a corpus that is no NER."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fitting import Splits, fit, percent
+from benchmarks.experiment import Splits, fit
+from benchmarks.result_page import ResultPage, Table, percent
 from spansieve.config import Head, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import Scores
@@ -85,3 +86,13 @@ def covered(examples: Sequence[Example]) -> float:
     """The part of all tokens that is in a segment."""
     inside = sum(segment.width for example in examples for segment in example.segments)
     return inside / max(1, sum(map(len, examples)))
+
+
+def chunking_page(runs: Sequence[ChunkingRun], splits: Splits, corpus: str) -> ResultPage:
+    about = (
+        f"{len(splits.train):,} training sentences; {100 * covered(splits.test):.1f} % of the tokens of test are in a "
+        "chunk. Preset `builtin`, one seed, nothing pretrained. Exact match on test; *lost* are training chunks wider "
+        "than the widest segment of a model. Minutes are those of training, dev scored included."
+    )
+    tables = [Table([chunking_row(run) for run in runs]), Table(label_rows(runs), "F1 by label")]
+    return ResultPage("chunking_cpu", f"Chunking: {corpus}", [about, *tables])

@@ -1,25 +1,17 @@
-"""Timing side by side, and tables that say how they were made."""
+"""Times of several contenders, measured side by side."""
 
 from __future__ import annotations
 
-import csv
-import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 
 import torch
 
 TURN = 0.02  # seconds
-PATIENCE = 30.0  # seconds: who takes longer for one call is called once
-PACKAGES = (
-    "spansieve", "torch", "numba", "triton", "transformers", "pytorch-crf", "torch-struct", "flash-semicrf", "spacy",
-    "onnxruntime",
-)  # fmt: skip
+PATIENCE = 30.0  # seconds: a contender whose call takes longer is called once
 
 
 @dataclass(frozen=True)
@@ -40,7 +32,7 @@ class Timing:
 
 
 def timed_side_by_side(contenders: Sequence[Contender], seconds_each: float, device: str = "cpu") -> list[Timing]:
-    """The median time of each. They take short turns, so that a noisy moment of the machine falls on everyone alike.
+    """The median time of each. They take short turns, so that a noisy moment of the machine falls on all alike.
 
     A turn is as many calls as fill it, at least one. The first call is not counted, since it may compile, unless it
     took so long that there is no time for a second.
@@ -74,42 +66,9 @@ def _timed(run: Callable[[], object], repeats: int, device: str) -> float:
     return time.perf_counter() - begin
 
 
-def provenance(command: str, device: str) -> list[str]:
-    """The command, the versions and the machine, as lines for a page: of `cuda` the GPU, otherwise the processor."""
-    versions = []
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            continue
-    machine = torch.cuda.get_device_name() if device == "cuda" else _processor()
-    return [f"Made by `{command}`.", f"{machine}; Python {platform.python_version()}; {', '.join(versions)}."]
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    columns = list(rows[0])
-    lines = [columns, ["---"] * len(columns), *([str(row[c]) for c in columns] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
+    """Let torch use one thread of the CPU."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
