@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import seconds_of
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import sequences_of_text, tokens_of_text
 from spansieve.models.storage import load_model
@@ -74,7 +75,7 @@ def run_bulk_speed(
         stages = _Stages(pipeline, sample)
         of_device, of_host = _measure_alone(stages, rates, device)
         _drain(pipeline.stream(texts[: max(1, len(texts) // 10)]))  # now every process has started
-        seconds = _seconds(lambda: _drain(pipeline.prepared(texts)))
+        seconds = seconds_of(lambda: _drain(pipeline.prepared(texts)))
         preparing = rates.add("all preparing", f"{setting.workers} processes", num_words, seconds)
         reading = rates.add("all of the device's work", device, stages.num_words, of_device)
         hosting = rates.add("all of this process's work", "this process", stages.num_words, of_host)
@@ -146,16 +147,10 @@ def _drain(stream: Iterable[Any]) -> None:
         pass
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
-
-
 def _best(run: Callable[[], Any]) -> float:
     """Of a few rounds, after one that may compile."""
     run()
-    return min(_seconds(run) for _ in range(ROUNDS))
+    return min(seconds_of(run) for _ in range(ROUNDS))
 
 
 class _Stages:

@@ -10,14 +10,14 @@ import math
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from benchmarks.plots import OTHER_COLOUR, OURS_COLOUR, QUIET_COLOUR, Figure, panels
 from benchmarks.process_usage import peak_memory
 from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import seconds_of
 from spansieve.crf import FilteredSemiMarkov
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -27,14 +27,15 @@ NUM_SENTENCES = 32
 ROUNDS = 7
 
 
-def run_growth(lengths: Sequence[int] = LENGTHS) -> list[dict]:
+def run_growth() -> list[dict]:
     """A row for each length: seconds for the best path and for log Z with its gradient, and megabytes on top."""
-    rows = []
-    for length in lengths:
-        command = [sys.executable, "-m", "benchmarks.growth", str(length)]
-        found = subprocess.run(command, check=True, capture_output=True, text=True)
-        rows.append(json.loads(found.stdout))
-    return rows
+    return rows_by_length("benchmarks.growth", LENGTHS)
+
+
+def rows_by_length(module: str, lengths: Sequence[int]) -> list[dict]:
+    """What the module prints as JSON for each length, run in a process of its own."""
+    commands = [[sys.executable, "-m", module, str(length)] for length in lengths]
+    return [json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout) for command in commands]
 
 
 def slopes(rows: Sequence[dict]) -> dict[str, float]:
@@ -55,8 +56,8 @@ def one_length(length: int) -> dict:
     before = peak_memory(reset=True)
     best, sums = [], []
     for _ in range(ROUNDS):
-        best.append(_seconds(lambda: _best_path(*work)))
-        sums.append(_seconds(lambda: _log_partition(*work)))
+        best.append(seconds_of(lambda: _best_path(*work)))
+        sums.append(seconds_of(lambda: _log_partition(*work)))
     megabytes = (peak_memory() - before) / 1e6
     return {
         "L": length,
@@ -81,12 +82,6 @@ def _best_path(local_scores, global_scores, transition, lengths):
 def _log_partition(local_scores, global_scores, transition, lengths):
     distribution = FilteredSemiMarkov.from_scores(local_scores, global_scores, transition, lengths)
     return torch.autograd.grad(distribution.log_partition.sum(), global_scores)
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
 
 
 def growth_page(rows: Sequence[dict]) -> ResultPage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.growth import slopes
+from benchmarks.growth import rows_by_length, slopes
 from benchmarks.plots import Figure
 from benchmarks.process_usage import least_times, processor_seconds
 from benchmarks.result_page import ResultPage, Table
@@ -97,14 +96,9 @@ def _gradient(make: Callable[[Tensor], Distribution], scores: Tensor) -> object:
     return torch.autograd.grad(make(scores).log_partition.sum(), scores)
 
 
-def run_growth(lengths: Sequence[int] = LENGTHS) -> list[dict[str, float]]:
-    """A row for each length, every span up to the width kept; each length in a process of its own. Processor time."""
-    rows = []
-    for length in lengths:
-        command = [sys.executable, "-m", "benchmarks.nested_speed", str(length)]
-        found = subprocess.run(command, check=True, capture_output=True, text=True)
-        rows.append(json.loads(found.stdout))
-    return rows
+def run_growth() -> list[dict]:
+    """A row of processor times for each length, every span up to the width kept."""
+    return rows_by_length("benchmarks.nested_speed", LENGTHS)
 
 
 def one_length(length: int) -> dict[str, float]:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import timed_in_rounds
 from spansieve.config import EncoderConfig, ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length
@@ -48,7 +49,9 @@ class Took(NamedTuple):
     cpu_seconds: float
 
     @classmethod
-    def since(cls, begin: Took) -> Took:
+    def of(cls, run: Callable[[], object]) -> Took:
+        begin = cls.now()
+        run()
         now = cls.now()
         return cls(now.seconds - begin.seconds, now.cpu_seconds - begin.cpu_seconds)
 
@@ -87,7 +90,7 @@ def run_prediction_speed(
         TEXT: lambda: predictor.predict_texts(texts),
         **_pipelines(tagger, texts),
     }
-    took = _timed(contenders, rounds)
+    took = timed_in_rounds(contenders, rounds, Took.of)
     if spanmarker_python is not None:
         took |= _spanmarker(tagger, tokens, spanmarker_python)
     bare = took[BARE]
@@ -106,20 +109,6 @@ def _tagger(source: str, examples: Sequence[Example]) -> Tagger:
 def _batches(tagger: Tagger, tokens: list[list[str]], batch_tokens: int) -> list[Batch]:
     plan = batches_by_length(sizes_of(tagger.encoder, tokens), batch_tokens, MOST_SENTENCES)
     return [tagger.batch([tokens[i] for i in indices]) for indices in plan]
-
-
-def _timed(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[Took]]:
-    """The first round compiles and is not counted."""
-    took: dict[str, list[Took]] = {name: [] for name in contenders}
-    order = list(contenders)
-    for turn in range(rounds + 1):
-        for name in order:
-            begin = Took.now()
-            contenders[name]()
-            if turn:
-                took[name].append(Took.since(begin))
-        order = order[1:] + order[:1]  # another goes first
-    return took
 
 
 # ---- Contenders ------------------------------------------------------------------------------------------------------

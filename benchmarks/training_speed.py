@@ -7,10 +7,9 @@ turns.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from importlib.util import find_spec
 from itertools import cycle, islice
 from typing import Any
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import seconds_of, timed_in_rounds
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
@@ -79,17 +79,10 @@ def run_throughput(
     rows: list[dict[str, object]] = []
     for batch_size in batch_sizes:
         contenders = {name: _stepper(name, encoder, examples, batch_size, device, steps, config) for name in _names()}
-        samples: dict[str, list[float]] = {name: [] for name in contenders}
-        for step in contenders.values():
-            step()  # compiles and allocates
-        order = list(contenders)
-        for _ in range(rounds):
-            for name in order:
-                samples[name].append(steps / _seconds(contenders[name], device))
-            order = order[1:] + order[:1]  # another goes first
-        for name, rates in samples.items():
-            rate = statistics.median(rates)
-            ratio = rate / statistics.median(samples[SOFTMAX])
+        times = timed_in_rounds(contenders, rounds, partial(seconds_of, device=device))
+        for name, some in times.items():
+            rate = steps / statistics.median(some)
+            ratio = statistics.median(times[SOFTMAX]) / statistics.median(some)
             rows.append(
                 {
                     "batch": batch_size,
@@ -110,16 +103,6 @@ def training_speed_page(rows: Sequence[dict[str, object]], encoder: str, device:
 
 def _names() -> list[str]:
     return [SOFTMAX, *([PEER] if find_spec("torchcrf") else []), *OURS]
-
-
-def _seconds(run: Callable[[], None], device: str) -> float:
-    if device == "cuda":
-        torch.cuda.synchronize()
-    begin = time.perf_counter()
-    run()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - begin
 
 
 def _stepper(

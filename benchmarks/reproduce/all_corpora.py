@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.plots import COLOURS, Figure, panels
 from benchmarks.reproduce.corpora import Corpus, files_in, read_corpus
 from benchmarks.reproduce.plan import NAMES, OURS, Plan
-from benchmarks.reproduce.runs import Outcome
-from benchmarks.reproduce.table1 import fates_row, pooled, seed_row
+from benchmarks.reproduce.runs import Outcome, by_head
+from benchmarks.reproduce.table1 import FATES, fates_row, pooled, seed_row
 from benchmarks.result_page import ResultPage, Row, Spread, Table, git
 from spansieve.config import BUILTIN, preset, presets, to_dict
 from spansieve.data.example import DataError, Example
@@ -130,13 +130,11 @@ class ScoredSet(NamedTuple):
 
 def scored_sets(plan: Plan, outcomes: Sequence[Outcome]) -> list[ScoredSet]:
     """The corpus's own test set first."""
-    by_head: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_head.setdefault(outcome.run.head, []).append(outcome)
-    own = {head: [outcome.found for outcome in some] for head, some in by_head.items()}
+    groups = by_head(outcomes)
+    own = {head: [outcome.found for outcome in some] for head, some in groups.items()}
     sets = [ScoredSet(plan.corpus.name, plan.corpus.test, own)]
     for name, examples in plan.corpus.other_tests.items():
-        found = {head: [outcome.found_in[name] for outcome in some] for head, some in by_head.items()}
+        found = {head: [outcome.found_in[name] for outcome in some] for head, some in groups.items()}
         sets.append(ScoredSet(name, examples, found))
     return sets
 
@@ -172,10 +170,6 @@ ABOUT_DIFFERENCES = (
     "sentence, with the predictions of all seeds on it: F1 is that of all seeds' counts together. Bold: p < 0.05. "
     "The intervals are of chance in the choice of test text; chance in training is in the standard deviations above."
 )
-ABOUT_FATES = (
-    "Where the filtered models lose test gold, the mean over the seeds: segments wider than max_width, those that the "
-    "filter does not keep with their label, and those that are candidates but not on the best path."
-)
 
 
 def f1_rows(names: Sequence[str], figures: Sequence[Mapping[str, Sequence[float]]], extra: int = 0) -> list[Row]:
@@ -195,10 +189,10 @@ def dev_table(plans: Sequence[Plan], scores: Sequence[Sequence[Scores]]) -> Tabl
     """The dev scores of all runs, in the plans' order of runs."""
     figures = []
     for plan, some in zip(plans, scores):
-        by_head: dict[str, list[float]] = {head: [] for head in plan.heads}
+        values: dict[str, list[float]] = {head: [] for head in plan.heads}
         for head, one in zip(plan.heads * len(plan.seeds), some):
-            by_head[head].append(one.f1)
-        figures.append(by_head)
+            values[head].append(one.f1)
+        figures.append(values)
     return Table(f1_rows([plan.corpus.name for plan in plans], figures), "Dev F1", ABOUT_DEV)
 
 
@@ -234,7 +228,7 @@ def all_corpora_page(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]
         Table(f1_rows(names, figures, len(other)), "Test F1", ABOUT_TEST),
         Table(_difference_rows(found, [*main, *other]), "FSemiCRF less the other heads", ABOUT_DIFFERENCES),
         dev_table(plans, [[outcome.dev for outcome in some] for some in outcomes]),
-        Table(list(_fates(plans, outcomes)), "Gold lost", ABOUT_FATES),
+        Table(list(_fates(plans, outcomes)), "Gold lost", FATES),
     ]
     return ResultPage(
         "all_corpora",
@@ -270,9 +264,8 @@ def _about(plans: Sequence[Plan]) -> list[str]:
 
 def _fates(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]]) -> Iterable[Row]:
     for plan, some in zip(plans, outcomes):
-        for head in NAMES:
-            fates = [outcome.fates for outcome in some if outcome.run.head == head and outcome.fates is not None]
-            if fates:
+        for head, of_head in by_head(some).items():
+            if fates := [outcome.fates for outcome in of_head if outcome.fates is not None]:
                 yield {"corpus": plan.corpus.name} | dict(fates_row(head, fates))
 
 

@@ -76,6 +76,14 @@ class Outcome:
 OnEnd = Callable[[Run, Scores], None]
 
 
+def by_head(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The outcomes of each head, in the order of its seeds."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.run.head, []).append(outcome)
+    return groups
+
+
 def runs_of(plan: Plan) -> list[Run]:
     """Seed by seed, so that what an interrupted table has trained is comparable."""
     return [run_of(plan, head, seed) for seed in plan.seeds for head in plan.heads]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.plots import COLOURS, QUIET_COLOUR, Figure, bar_names, panels
 from benchmarks.reproduce.paper import TABLE1
 from benchmarks.reproduce.plan import NAMES, OURS, PAPER_RECIPE, Plan
-from benchmarks.reproduce.runs import Outcome
+from benchmarks.reproduce.runs import Outcome, by_head
 from benchmarks.result_page import ResultPage, Row, Spread, Table, percent
 from spansieve.data.example import Example
 from spansieve.evaluation.significance import Comparison, compare
@@ -44,14 +44,12 @@ class HeadRow:
 
 
 def head_rows(outcomes: Sequence[Outcome], test: Sequence[Example]) -> list[HeadRow]:
-    by_head: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_head.setdefault(outcome.run.head, []).append(outcome)
+    groups = by_head(outcomes)
     gold = [example.segments for example in test]
-    pooled_gold = pooled([gold] * max(map(len, by_head.values())))
-    ours = pooled([outcome.found for outcome in by_head[OURS]]) if OURS in by_head else None
+    pooled_gold = pooled([gold] * max(map(len, groups.values())))
+    ours = pooled([outcome.found for outcome in groups[OURS]]) if OURS in groups else None
     rows = []
-    for head, some in by_head.items():
+    for head, some in groups.items():
         comparison = None
         if ours is not None and head != OURS:
             comparison = compare(pooled_gold, ours, pooled([outcome.found for outcome in some]))
