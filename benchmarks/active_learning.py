@@ -9,19 +9,20 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.fitting import Fitted, Splits, fit, percent
+from benchmarks.experiment import Fitted, Splits, fit
+from benchmarks.plots import Figure, log_counts, panels
+from benchmarks.result_page import ResultPage, Table, percent
 from spansieve.config import Config, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.tagger import Tagger
-from spansieve.prediction.analysing import analyse_tokens
-from spansieve.prediction.uncertainty import filter_entropies
+from spansieve.prediction.alternatives import Wanted, explain
 
 Order = Literal["random", "uncertainty", "uncertainty per token"]
 ORDERS: tuple[Order, ...] = ("random", "uncertainty", "uncertainty per token")
@@ -81,10 +82,10 @@ def ordered(tagger: Tagger, pool: Sequence[Example], rest: Sequence[int], order:
 
 
 def uncertainties(tagger: Tagger, sentences: Sequence[Sequence[str]]) -> list[float]:
-    """In nats: of models that filter the entropy of the filter's labels, of others that of their readings."""
-    if isinstance(tagger.head, FilteredHead):
-        return filter_entropies(tagger, sentences)
-    return [analysed.entropy for analysed in analyse_tokens(tagger, sentences, top_k=1)]
+    """In nats: of models that filter the entropy of the filter's labels, of others that of their sets of entities."""
+    filters = isinstance(tagger.head, FilteredHead)
+    explained = explain(tagger, sentences, [Wanted(filter_entropy=filters)] * len(sentences))
+    return [explanation.filter_entropy if filters else explanation.entropy for explanation in explained]
 
 
 def _fit(splits: Splits, labelled: Sequence[int], settings: dict[str, Any], seed: int, folder: Path) -> Fitted:
@@ -152,18 +153,42 @@ def _f1_at(tokens: int, curve: Sequence[Round]) -> float | None:
     return float(np.interp(np.log(tokens), np.log([one.tokens for one in curve]), [one.f1 for one in curve]))
 
 
-def plot_curves(rounds: Sequence[Round], path: Path) -> None:
-    """F1 against sentences and against tokens, which is what annotators read."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, StrMethodFormatter
+ABOUT = (
+    "From a pool of {pool:,} sentences the first {first} are drawn by chance; then, round by round, further ones by "
+    "chance, or those of which the model of the round before is least sure: the entropy of its filter's labels, summed "
+    "over the spans of a sentence, or divided by its tokens. Gold is the annotator. The built-in encoder is trained "
+    "from scratch in every round; the best epoch on {dev} dev sentences is scored on the {test:,} sentences of test, "
+    "which nothing is chosen by."
+)
+ABOUT_TOKENS = (
+    "A model is less sure of long sentences, so that these orders ask for more tokens. Test F1 for as many labelled "
+    "*tokens* as are read in random order, between two rounds on a line over the logarithm of the tokens:"
+)
 
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    ticks = {"sentences": FixedLocator(sorted({one.sentences for one in rounds})), "tokens": LogLocator(subs=(1, 2, 5))}
-    for axis, (amount, locator) in zip(figure.subplots(1, 2, sharey=True), ticks.items()):
+
+def active_learning_page(rounds: Sequence[Round], splits: Splits, corpus: str) -> ResultPage:
+    sizes = {"pool": len(splits.train), "first": rounds[0].sentences, "dev": len(splits.dev), "test": len(splits.test)}
+    return ResultPage(
+        "active_learning_cpu",
+        f"Labelling what the model is unsure of: {corpus}",
+        [
+            ABOUT.format(**sizes),
+            draw(rounds),
+            Table(curve_rows(rounds)),
+            Table(rows_by_tokens(rounds), about=ABOUT_TOKENS),
+        ],
+        csv=[asdict(one) for one in rounds],
+    )
+
+
+def draw(rounds: Sequence[Round]) -> Figure:
+    """Draw F1 against sentences and against tokens, which is what annotators read."""
+    figure, (by_sentences, by_tokens) = panels(10, 4.2, columns=2, sharey=True)
+    for axes, amount in ((by_sentences, "sentences"), (by_tokens, "tokens")):
         for number, order in enumerate(dict.fromkeys(one.order for one in rounds)):
             for seed in sorted({one.seed for one in rounds}):
                 those = [one for one in rounds if (one.order, one.seed) == (order, seed)]
-                axis.plot(
+                axes.plot(
                     [getattr(one, amount) for one in those],
                     [100 * one.f1 for one in those],
                     color=f"C{number}",
@@ -172,12 +197,9 @@ def plot_curves(rounds: Sequence[Round], path: Path) -> None:
                     alpha=0.8,
                     label=order if seed == rounds[0].seed else None,
                 )
-        axis.set_xscale("log")
-        axis.xaxis.set_major_locator(locator)
-        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.set_xlabel(f"labelled {amount}")
-        axis.grid(alpha=0.3)
-    figure.axes[0].set_ylabel("test F1, one line per seed")
-    figure.axes[0].legend()
-    figure.savefig(path, dpi=120)
+        axes.set_xlabel(f"labelled {amount}")
+    log_counts(by_sentences, sorted({one.sentences for one in rounds}))
+    log_counts(by_tokens)
+    by_sentences.set_ylabel("test F1, one line per seed")
+    by_sentences.legend()
+    return figure

@@ -15,13 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import seconds_of
 from spansieve.data.example import Example
+from spansieve.decoding.decoders import Decoded
 from spansieve.data.tokenizer import sequences_of_text, tokens_of_text
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Batch
 from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedBatch
-from spansieve.prediction.host_transfer import Decided
-from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Deciding, Pipeline, Precision
+from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Pipeline, Precision
 from spansieve.prediction.predictor import load
 from spansieve.prediction.text_predictor import chunks_of
 
@@ -48,24 +50,24 @@ class Measured:
 
 
 class _Rates:
-    """Rows of a table, told as they come."""
+    """Rows of a table, shown as they come."""
 
-    def __init__(self, tell: Callable[[Row], None]) -> None:
+    def __init__(self, on_row: Callable[[Row], None]) -> None:
         self.rows: list[Row] = []
-        self._tell = tell
+        self._on_row = on_row
 
     def add(self, stage: str, where: str, words: int, seconds: float) -> float:
         rate = words / seconds
         self.rows.append({"stage": stage, "where": where, "words/s": f"{rate:,.0f}", "µs/word": f"{1e6 / rate:.2f}"})
-        self._tell(self.rows[-1])
+        self._on_row(self.rows[-1])
         return rate
 
 
 def run_bulk_speed(
-    model: Path, examples: Sequence[Example], setting: Setting, tell: Callable[[Row], None] = lambda row: None
+    model: Path, examples: Sequence[Example], setting: Setting, on_row: Callable[[Row], None] = lambda row: None
 ) -> Measured:
-    """`tell` hears of each row as soon as it is measured."""
-    device, rates = setting.device, _Rates(tell)
+    """Measure each stage alone, then all together; `on_row` is called with each row as soon as it is measured."""
+    device, rates = setting.device, _Rates(on_row)
     texts, sample = texts_of(examples, setting.words), texts_of(examples, min(setting.words, SAMPLE))
     num_words = count_words(texts)
     tagger = load_model(model, device)
@@ -73,7 +75,7 @@ def run_bulk_speed(
         stages = _Stages(pipeline, sample)
         of_device, of_host = _measure_alone(stages, rates, device)
         _drain(pipeline.stream(texts[: max(1, len(texts) // 10)]))  # now every process has started
-        seconds = _seconds(lambda: _drain(pipeline.prepared(texts)))
+        seconds = seconds_of(lambda: _drain(pipeline.prepared(texts)))
         preparing = rates.add("all preparing", f"{setting.workers} processes", num_words, seconds)
         reading = rates.add("all of the device's work", device, stages.num_words, of_device)
         hosting = rates.add("all of this process's work", "this process", stages.num_words, of_host)
@@ -86,6 +88,12 @@ def run_bulk_speed(
     return Measured(rates.rows, whole, profile)
 
 
+def bulk_page(measured: Measured, data: str, device: str) -> ResultPage:
+    profile = [f"```\n{measured.profile}\n```"] if measured.profile else []
+    title = f"From text to entities, stage by stage, on {data}"
+    return ResultPage(f"bulk_{device}", title, [Table(measured.rows), *profile], device=device)
+
+
 def _measure_alone(stages: _Stages, rates: _Rates, device: str) -> tuple[float, float]:
     """Seconds that the device has to do with the sample, and this process."""
     words = stages.num_words
@@ -96,12 +104,12 @@ def _measure_alone(stages: _Stages, rates: _Rates, device: str) -> tuple[float, 
         rates.add("encoder", device, words, encoding)
         starting_scores, scoring = stages.score()
         rates.add("scores and candidates", device, words, scoring)
-        deciding = _best(stages.decide)
-        rates.add("best path and probabilities", "this process", words, deciding)
+        decoding = _best(stages.decode)
+        rates.add("best path and probabilities", "this process", words, decoding)
     listing = _best(stages.list_entities)
     rates.add("entities", "this process", words, listing)
     rates.add("starting the device's work", "this process", words, starting + starting_scores)
-    return encoding + scoring, starting + starting_scores + deciding + listing
+    return encoding + scoring, starting + starting_scores + decoding + listing
 
 
 def _measure_predictor(model: Path, sample: Sequence[str], rates: _Rates, device: str) -> None:
@@ -139,16 +147,10 @@ def _drain(stream: Iterable[Any]) -> None:
         pass
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
-
-
 def _best(run: Callable[[], Any]) -> float:
     """Of a few rounds, after one that may compile."""
     run()
-    return min(_seconds(run) for _ in range(ROUNDS))
+    return min(seconds_of(run) for _ in range(ROUNDS))
 
 
 class _Stages:
@@ -160,14 +162,14 @@ class _Stages:
         chunks = chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK)
         self.chunks: list[tuple[list[str], Prepared]] = [(part, pipeline.preparer(part)) for part in chunks]
         self.batches: list[tuple[PreparedBatch, Batch]] = [
-            (batch, pipeline.on_device(batch)) for _, prepared in self.chunks for batch in prepared.batches
+            (batch, pipeline.backend.on_device(batch)) for _, prepared in self.chunks for batch in prepared.batches
         ]
         self.words = [
             [[t.text for t in s] for text in part for s in sequences_of_text(text)] for part, _ in self.chunks
         ]
         self.vectors: list[Tensor] = []
-        self.deciding: list[Deciding] = []
-        self.decided: list[Decided] = []
+        self.decoding: list[Callable[[], Decoded]] = []
+        self.decoded: list[Decoded] = []
 
     def tokenize(self) -> None:
         for text in self.texts:
@@ -182,14 +184,17 @@ class _Stages:
 
     def encode(self) -> tuple[float, float]:
         """Seconds until all is started, and until all is done."""
-        return self._on_device(lambda: [self.pipeline.token_vectors(batch) for _, batch in self.batches], "vectors")
+        tagger = self.pipeline.backend.tagger
+        return self._on_device(lambda: [tagger.vectors(batch).float() for _, batch in self.batches], "vectors")
 
     def score(self) -> tuple[float, float]:
         def run() -> list[Any]:
-            decide, scores = self.pipeline.decide, self.pipeline.tagger.head.scores
-            return [decide(scores(x), b.lengths, p.lengths, True) for x, (p, b) in zip(self.vectors, self.batches)]
+            backend = self.pipeline.backend
+            decode, scores = backend.decode, backend.tagger.head.scores
+            pairs = zip(self.vectors, self.batches)
+            return [decode(scores(x), b.lengths, p.lengths, True, None) for x, (p, b) in pairs]
 
-        return self._on_device(run, "deciding")
+        return self._on_device(run, "decoding")
 
     def _on_device(self, run: Callable[[], list[Any]], name: str) -> tuple[float, float]:
         """The best of a few rounds; what the last one made is kept for the next stage."""
@@ -207,18 +212,18 @@ class _Stages:
         return started, finished
 
     def _wait(self) -> None:
-        if self.pipeline.device.type == "cuda":
+        if self.pipeline.backend.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def decide(self) -> None:
-        self.decided = [deciding() for deciding in self.deciding]
+    def decode(self) -> None:
+        self.decoded = [wait() for wait in self.decoding]
 
     def list_entities(self) -> None:
-        decided = iter(self.decided)
+        decoded = iter(self.decoded)
         for texts, prepared in self.chunks:
-            chunk = ChunkOfTexts(texts, prepared, self.pipeline.names, True, self.pipeline.nests)
+            chunk = ChunkOfTexts(texts, prepared, self.pipeline.names, self.pipeline.backend.support.takes_nested)
             for batch in prepared.batches:
-                chunk.add(batch, next(decided))
+                chunk.add(batch, next(decoded))
             _drain(chunk.entities())
 
     def profile(self, batches: int = 8) -> str:
@@ -227,8 +232,8 @@ class _Stages:
 
         some = self.batches[:batches]
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
-            for prepared, batch in some:
-                self.pipeline.launch(batch, prepared.lengths, True)()
+            for prepared, _ in some:
+                self.pipeline.backend.launch(prepared, True, None)()
             self._wait()
         averages = profiled.key_averages()
         return "\n".join(

@@ -8,23 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from benchmarks.core_kernels import SUFFIX, kernels_on
 from benchmarks.core_work import LOG_PARTITION, LOSS, MODE, Work
-from benchmarks.measuring import (
-    Contender,
-    Timing,
-    markdown_table,
-    one_thread,
-    provenance,
-    timed_side_by_side,
-    write_csv,
-)
 from benchmarks.peers import peers_on
+from benchmarks.plots import OURS_COLOUR, QUIET_COLOUR, Figure, no_minor_labels, panels
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import Contender, Timing, one_thread, timed_side_by_side
 from spansieve.crf import Distribution, FilteredSemiMarkov, Gold, LinearChain, SemiMarkov
 
 CAPTURED = f"{LOSS}, as a CUDA graph"
@@ -214,39 +207,29 @@ def limit_rows(rows: Sequence[dict]) -> list[dict]:
     ]
 
 
-def write_results(
-    rows: Sequence[dict], targets: Sequence[dict], folder: Path, title: str, command: str, device: str
-) -> Path:
-    """A CSV, a plot, and a Markdown page with both tables and how they were made."""
-    stem = "core_gpu" if device == "cuda" else "core_cpu"
-    folder.mkdir(parents=True, exist_ok=True)
-    write_csv(folder / f"{stem}.csv", rows)
-    plot(rows, folder / f"{stem}.png")
-    page = folder / f"{stem}.md"
-    parts = [f"# {title}", *provenance(command, device), f"![times]({stem}.png)"]
-    parts += [markdown_table(targets)] if targets else []
-    page.write_text("\n\n".join([*parts, markdown_table(rows)]), encoding="utf-8")
-    return page
+def core_page(rows: Sequence[dict], device: str) -> ResultPage:
+    if device == "cuda":
+        stem, title, targets = "core_gpu", "Core on a GPU: batch 32, L = 128, K = 12", limit_rows(rows)
+    else:
+        stem, title, targets = "core_cpu", "Core on one CPU thread: batch 32, L = 32, K = 12", target_rows(rows)
+    tables = [Table(some) for some in (targets, rows) if some]
+    return ResultPage(stem, title, [draw(rows), *tables], csv=rows, device=device)
 
 
-def plot(rows: Sequence[dict], path: Path) -> None:
-    """Times on a logarithmic axis, a panel for each task."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter
-
+def draw(rows: Sequence[dict]) -> Figure:
+    """Draw times on a logarithmic axis, a panel for each task."""
     tasks = sorted({row["task"] for row in rows})
-    figure = Figure(figsize=(5.5 * len(tasks), 1.0 + 0.28 * len(rows) / len(tasks)), layout="constrained")
-    for axis, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks):
+    figure, grid = panels(5.5 * len(tasks), 1.0 + 0.28 * len(rows) / len(tasks), columns=len(tasks))
+    for axes, task in zip(grid, tasks):
         here = sorted((r for r in rows if r["task"] == task), key=lambda r: (-r["Y"], -r["microseconds"]))
         names = [f"{row['model']}, Y = {row['Y']}" for row in here]
-        colours = ["#c2410c" if row["model"].startswith(FILTERED) else "#94a3b8" for row in here]
-        bars = axis.barh(names, [row["microseconds"] for row in here], color=colours)
-        axis.bar_label(bars, [_readable(row["microseconds"]) for row in here], padding=3, fontsize=8)
-        axis.set(xscale="log", xlabel="microseconds per batch", title=task)
-        axis.xaxis.set_minor_formatter(NullFormatter())  # a narrow panel would write its ticks over each other
-        axis.margins(x=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+        colours = [OURS_COLOUR if row["model"].startswith(FILTERED) else QUIET_COLOUR for row in here]
+        bars = axes.barh(names, [row["microseconds"] for row in here], color=colours)
+        axes.bar_label(bars, [_readable(row["microseconds"]) for row in here], padding=3, fontsize=8)
+        axes.set(xscale="log", xlabel="microseconds per batch", title=task)
+        no_minor_labels(axes)
+        axes.margins(x=0.25)
+    return figure
 
 
 def _readable(microseconds: float) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
-from benchmarks.measuring import Contender
+from benchmarks.timings import Contender
 from spansieve.crf.flat_segments import offsets_of, segments_by_place
 from spansieve.crf.kernels import cpu
 

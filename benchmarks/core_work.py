@@ -1,4 +1,4 @@
-"""The work that the core benchmark gives to everybody: random scores of one batch, in the form that each one takes."""
+"""The work of the core benchmark: random scores of one batch, in the form that each contender takes."""
 
 from __future__ import annotations
 

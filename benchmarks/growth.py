@@ -10,13 +10,14 @@ import math
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 
-from benchmarks.own_process import peak_memory
+from benchmarks.plots import OTHER_COLOUR, OURS_COLOUR, QUIET_COLOUR, Figure, panels
+from benchmarks.process_usage import peak_memory
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import seconds_of
 from spansieve.crf import FilteredSemiMarkov
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -26,14 +27,15 @@ NUM_SENTENCES = 32
 ROUNDS = 7
 
 
-def run_growth(lengths: Sequence[int] = LENGTHS) -> list[dict]:
+def run_growth() -> list[dict]:
     """A row for each length: seconds for the best path and for log Z with its gradient, and megabytes on top."""
-    rows = []
-    for length in lengths:
-        command = [sys.executable, "-m", "benchmarks.growth", str(length)]
-        found = subprocess.run(command, check=True, capture_output=True, text=True)
-        rows.append(json.loads(found.stdout))
-    return rows
+    return rows_by_length("benchmarks.growth", LENGTHS)
+
+
+def rows_by_length(module: str, lengths: Sequence[int]) -> list[dict]:
+    """What the module prints as JSON for each length, run in a process of its own."""
+    commands = [[sys.executable, "-m", module, str(length)] for length in lengths]
+    return [json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout) for command in commands]
 
 
 def slopes(rows: Sequence[dict]) -> dict[str, float]:
@@ -54,8 +56,8 @@ def one_length(length: int) -> dict:
     before = peak_memory(reset=True)
     best, sums = [], []
     for _ in range(ROUNDS):
-        best.append(_seconds(lambda: _best_path(*work)))
-        sums.append(_seconds(lambda: _log_partition(*work)))
+        best.append(seconds_of(lambda: _best_path(*work)))
+        sums.append(seconds_of(lambda: _log_partition(*work)))
     megabytes = (peak_memory() - before) / 1e6
     return {
         "L": length,
@@ -82,29 +84,36 @@ def _log_partition(local_scores, global_scores, transition, lengths):
     return torch.autograd.grad(distribution.log_partition.sum(), global_scores)
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
+def growth_page(rows: Sequence[dict]) -> ResultPage:
+    exponents = ", ".join(f"{name.split(',')[0]} {slope}" for name, slope in slopes(rows).items())
+    return ResultPage(
+        "core_growth",
+        "Growth with every span kept",
+        [
+            f"Batch {NUM_SENTENCES}, K = {MAX_WIDTH}, Y = {NUM_LABELS}, one thread; the best of seven runs, each "
+            "length in a process of its own.",
+            f"Log-log slopes: {exponents}.",
+            draw(rows),
+            Table(rows),
+        ],
+        csv=rows,
+    )
 
 
-def plot_growth(rows: Sequence[dict], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4.2), layout="constrained")
-    axis = figure.subplots()
+def draw(rows: Sequence[dict]) -> Figure:
+    """Draw seconds against length, with a cubic line for comparison."""
+    figure, (axes,) = panels(6, 4.2)
     lengths = [row["L"] for row in rows]
     exponents = slopes(rows)
-    for name, colour in (("mode, s", "#c2410c"), ("log Z and gradient, s", "#1d4ed8")):
+    for name, colour in (("mode, s", OURS_COLOUR), ("log Z and gradient, s", OTHER_COLOUR)):
         label = f"{name.removesuffix(', s')}: slope {exponents[name]:.2f}"
-        axis.plot(lengths, [row[name] for row in rows], "o-", color=colour, label=label)
+        axes.plot(lengths, [row[name] for row in rows], "o-", color=colour, label=label)
     first = rows[0]["mode, s"]
-    axis.plot(lengths, [first * (n / lengths[0]) ** 3 for n in lengths], ":", color="#94a3b8", label="cubic")
-    axis.set(xscale="log", yscale="log", xlabel="tokens", ylabel="seconds", title="Every span kept, K = 12")
-    axis.set_ylim(top=10 * max(row["log Z and gradient, s"] for row in rows))
-    axis.legend(frameon=False)
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    axes.plot(lengths, [first * (n / lengths[0]) ** 3 for n in lengths], ":", color=QUIET_COLOUR, label="cubic")
+    axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel="seconds", title=f"Every span kept, K = {MAX_WIDTH}")
+    axes.set_ylim(top=10 * max(row["log Z and gradient, s"] for row in rows))
+    axes.legend(frameon=False)
+    return figure
 
 
 if __name__ == "__main__":

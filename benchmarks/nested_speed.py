@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,8 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.measuring import Contender, one_thread, timed_side_by_side
-from benchmarks.own_process import least_times, processor_seconds
+from benchmarks.growth import rows_by_length, slopes
+from benchmarks.plots import Figure
+from benchmarks.process_usage import least_times, processor_seconds
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import Contender, one_thread, timed_side_by_side
 from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, NestedSegments, best_disjoint
 
 LENGTHS = (32, 64, 128, 256, 512, 1024, 2048)
@@ -94,14 +96,9 @@ def _gradient(make: Callable[[Tensor], Distribution], scores: Tensor) -> object:
     return torch.autograd.grad(make(scores).log_partition.sum(), scores)
 
 
-def run_growth(lengths: Sequence[int] = LENGTHS) -> list[dict[str, float]]:
-    """A row for each length, every span up to the width kept; each length in a process of its own. Processor time."""
-    rows = []
-    for length in lengths:
-        command = [sys.executable, "-m", "benchmarks.nested_speed", str(length)]
-        found = subprocess.run(command, check=True, capture_output=True, text=True)
-        rows.append(json.loads(found.stdout))
-    return rows
+def run_growth() -> list[dict]:
+    """A row of processor times for each length, every span up to the width kept."""
+    return rows_by_length("benchmarks.nested_speed", LENGTHS)
 
 
 def one_length(length: int) -> dict[str, float]:
@@ -114,6 +111,18 @@ def one_length(length: int) -> dict[str, float]:
             seconds = min(processor_seconds(contender.run) for _ in range(ROUNDS))
             row[f"{contender.task}, {contender.name}, ms"] = round(1e3 * seconds, 2)
     return row
+
+
+def nested_speed_page(rows: Sequence[dict], growth: Sequence[dict], device: str) -> ResultPage:
+    """`rows` are those of `run_side_by_side`, `growth` those of `run_growth`, none on a GPU."""
+    about = "Batch 32, widths up to 12, 5 labels, float32, one thread; contenders take turns. "
+    about += "Processor time, the least of all turns." if device == "cpu" else "Medians."
+    parts: list[str | Table | Figure] = [about, Table(rows)]
+    if growth:
+        exponents = "; ".join(f"{name.removesuffix(', ms')} {slope}" for name, slope in slopes(growth).items())
+        about = "Milliseconds of processor time for the batch, the best of seven."
+        parts.append(Table(growth, "Growth with every span kept", f"{about} Log-log slopes against L: {exponents}."))
+    return ResultPage(f"nested_speed_{device}", "The cost of nesting", parts, device=device)
 
 
 if __name__ == "__main__":

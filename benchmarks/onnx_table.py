@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import markdown_table, provenance, write_csv
+from benchmarks.result_page import ResultPage, Table, percent
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.storage import encoder_name, load_model
@@ -63,13 +63,9 @@ def run_onnx_table(model: Path, examples: Sequence[Example], rounds: int, thread
         return [{"encoder": encoder} | _row(contender, contenders[0], examples) for contender in contenders]
 
 
-def write_onnx_table(rows: Sequence[dict[str, object]], out: Path, title: str, command: str) -> Path:
-    out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / "onnx_cpu.csv", rows)
-    page = out / "onnx_cpu.md"
-    lines = [f"# {title}", *provenance(command, "cpu"), ABOUT, markdown_table(rows)]
-    page.write_text("\n\n".join(lines), encoding="utf-8")
-    return page
+def onnx_page(rows: Sequence[dict[str, object]], num_sentences: int, data: str, threads: int) -> ResultPage:
+    title = f"Torch and ONNX on the {num_sentences:,} sentences of {data}, {threads} CPU threads"
+    return ResultPage("onnx_cpu", title, [ABOUT, Table(rows)], csv=rows)
 
 
 def _contenders(model: Path, room: Path) -> tuple[list[Contender], str]:
@@ -105,7 +101,7 @@ def _row(contender: Contender, torch: Contender, examples: Sequence[Example]) ->
         "start-up": f"{contender.median('start_up'):.2f} s",
         "peak memory": f"{contender.median('bytes') / 1e6:,.0f} MB",
         "sentences/s": f"{len(examples) / contender.median('seconds'):,.0f}",
-        "F1": f"{100 * evaluate(gold, segments, lengths).micro.f1:.2f}",
+        "F1": percent(evaluate(gold, segments, lengths).micro.f1),
         "sentences that differ": sum(a != b for a, b in zip(segments, expected)),
         "probabilities differ by": f"{_largest_difference(contender, torch):.1g}",
         "imports torch": "yes" if contender.runs[0]["has_torch"] else "no",

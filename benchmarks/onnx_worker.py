@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_process import peak_memory
+from benchmarks.process_usage import peak_memory
 
 WARM_UP = 200  # sentences that are not counted
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.core_work import LOG_PARTITION, LOSS, MODE, Work
-from benchmarks.measuring import Contender
+from benchmarks.timings import Contender
 
 IMPOSSIBLE = -1e9  # stands for -inf in the peers, some of which compute with it
 
@@ -30,14 +31,20 @@ def peers_on(work: Work, tasks: tuple[str, ...], most_elements: int = 1 << 28) -
     return made
 
 
-def _pytorch_crf(work: Work, most_elements: int) -> list[Contender]:
+def pytorch_crf_layer(transition: Tensor) -> Any:
+    """pytorch-crf's layer with these scores of transitions (Y, Y), and none for the first and the last tag."""
     from torchcrf import CRF
 
-    crf = CRF(work.num_tags, batch_first=True).to(work.device)
+    crf = CRF(len(transition), batch_first=True).to(transition.device)
     with torch.no_grad():
         crf.start_transitions.zero_()
         crf.end_transitions.zero_()
-        crf.transitions.copy_(work.tag_transition)
+        crf.transitions.copy_(transition)
+    return crf
+
+
+def _pytorch_crf(work: Work, most_elements: int) -> list[Contender]:
+    crf = pytorch_crf_layer(work.tag_transition)
     mask = torch.ones(work.num_sentences, work.num_tokens, dtype=torch.bool, device=work.device)
     tags = torch.tensor(work.gold_tags, device=work.device)
     scores = work.tag_scores.clone().requires_grad_()

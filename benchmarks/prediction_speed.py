@@ -1,7 +1,7 @@
 """How fast texts become entities on the CPU, beside the bare encoder and beside others on the same encoder.
 
-Everyone gets the same sentences and takes turns, a round after the other. Sentences are in the order of the file: who
-sorts them by length does so on the clock.
+All contenders get the same sentences and take turns, a round after the other. Sentences are in the order of the file:
+to sort them by length is part of a contender's time.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from spansieve.models.sizing import sizes_of
 
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import timed_in_rounds
 from spansieve.config import EncoderConfig, ModelConfig
-from spansieve.crf import Distribution
 from spansieve.data.batching import batches_by_length
 from spansieve.data.example import Example
-from spansieve.decoding.prediction import MOST_SENTENCES, MOST_TOKENS, Found
+from spansieve.decoding.prediction import Prediction
+from spansieve.models.inference import BatchLimits, PreparedBatch
 from spansieve.models.storage import CONFIG, load_model
-from spansieve.models.tagger import Batch, Tagger
+from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import TorchBackend
 from spansieve.prediction.predictor import Predictor
 
 BARE = "encoder alone, same batches"
@@ -37,7 +40,7 @@ PIPELINE = "transformers pipeline, from text, batch"
 SPANMARKER = "SpanMarker, from tokens, batch"
 BATCH_SIZES = (1, 8, 32)
 SPANMARKER_SIZES = (4, 32)  # its default, and one that is faster
-SPANMARKER_SENTENCES = 30  # it reads so many, and its time is told as that of all, by the number of tokens
+SPANMARKER_SENTENCES = 30  # it reads so many, and its time is scaled to all of them by the number of tokens
 
 
 class Took(NamedTuple):
@@ -47,7 +50,9 @@ class Took(NamedTuple):
     cpu_seconds: float
 
     @classmethod
-    def since(cls, begin: Took) -> Took:
+    def of(cls, run: Callable[[], object]) -> Took:
+        begin = cls.now()
+        run()
         now = cls.now()
         return cls(now.seconds - begin.seconds, now.cpu_seconds - begin.cpu_seconds)
 
@@ -70,7 +75,7 @@ def run_prediction_speed(
     examples: Sequence[Example],
     rounds: int = 3,
     spanmarker_python: Path | None = None,
-    batch_tokens: int = MOST_TOKENS,
+    batch_tokens: int = BatchLimits().max_tokens,
 ) -> list[dict[str, object]]:
     """One row per contender: sentences per second, and its time and CPU time as multiples of the bare encoder's."""
     tagger = _tagger(source, examples)
@@ -86,7 +91,7 @@ def run_prediction_speed(
         TEXT: lambda: predictor.predict_texts(texts),
         **_pipelines(tagger, texts),
     }
-    took = _timed(contenders, rounds)
+    took = timed_in_rounds(contenders, rounds, Took.of)
     if spanmarker_python is not None:
         took |= _spanmarker(tagger, tokens, spanmarker_python)
     bare = took[BARE]
@@ -102,30 +107,17 @@ def _tagger(source: str, examples: Sequence[Example]) -> Tagger:
     return Tagger.for_data(ModelConfig(encoder=EncoderConfig(name=source)), examples).eval()
 
 
-def _batches(tagger: Tagger, tokens: list[list[str]], batch_tokens: int) -> list[Batch]:
-    plan = batches_by_length(sizes_of(tagger.encoder, tokens), batch_tokens, MOST_SENTENCES)
-    return [tagger.batch([tokens[i] for i in indices]) for indices in plan]
-
-
-def _timed(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[Took]]:
-    """The first round compiles and is not counted."""
-    took: dict[str, list[Took]] = {name: [] for name in contenders}
-    order = list(contenders)
-    for turn in range(rounds + 1):
-        for name in order:
-            begin = Took.now()
-            contenders[name]()
-            if turn:
-                took[name].append(Took.since(begin))
-        order = order[1:] + order[:1]  # who goes first changes
-    return took
+def _batches(tagger: Tagger, tokens: list[list[str]], batch_tokens: int) -> list[PreparedBatch]:
+    plan = batches_by_length(tagger.encoder.sizes(tokens), batch_tokens, BatchLimits().max_sentences)
+    words = [[tokens[i] for i in indices] for indices in plan]
+    return [PreparedBatch(tagger.encoder.features(some), np.array(list(map(len, some))), ()) for some in words]
 
 
 # ---- Contenders ------------------------------------------------------------------------------------------------------
 
 
 @torch.inference_mode()
-def _read(tagger: Tagger, batches: Sequence[Batch]) -> None:
+def _read(tagger: Tagger, batches: Sequence[PreparedBatch]) -> None:
     """The model below the encoder and nothing else, where there is one."""
     bare = getattr(tagger.encoder, "model", None)
     for batch in batches:
@@ -136,32 +128,24 @@ def _read(tagger: Tagger, batches: Sequence[Batch]) -> None:
 
 
 @torch.inference_mode()
-def _predict(tagger: Tagger, batches: Sequence[Batch]) -> list[Found]:
+def _predict(tagger: Tagger, batches: Sequence[PreparedBatch]) -> list[Prediction]:
     """What `predict` does with batches."""
-    return [one for batch in batches for one in _decoded(tagger, tagger.distribution(batch))]
-
-
-def _decoded(tagger: Tagger, distribution: Distribution) -> list[Found]:
-    segments = tagger.segments(distribution)
-    probabilities = tagger.head.probabilities(distribution, segments)
-    return [Found(tagger.named(one), known) for one, known in zip(segments, probabilities)]
+    backend, names = TorchBackend(tagger), ("", *tagger.labels)
+    return [one for batch in batches for one in backend.launch(batch, True, None)().predictions(names)]
 
 
 @torch.inference_mode()
-def _predict_by_parts(tagger: Tagger, batches: Sequence[Batch], shares: Shares) -> None:
+def _predict_by_parts(tagger: Tagger, batches: Sequence[PreparedBatch], shares: Shares) -> None:
     """The same with the clock read in between."""
-    spent, head = [Took(0.0, 0.0)] * 3, tagger.head
-    for batch in batches:
+    spent, backend, names = [Took(0.0, 0.0)] * 3, TorchBackend(tagger), ("", *tagger.labels)
+    for prepared in batches:
+        batch = backend.on_device(prepared)
         marks = [Took.now()]
         vectors = tagger.vectors(batch)
         marks.append(Took.now())
-        scores = head.scores(vectors)
+        scores = tagger.head.scores(vectors)
         marks.append(Took.now())
-        head.scores = lambda _, made=scores: made  # type: ignore  # what the distribution asks for
-        try:
-            _decoded(tagger, head.distribution(vectors, batch.lengths))
-        finally:
-            del head.scores
+        backend.decode(scores, batch.lengths, prepared.lengths, True, None)().predictions(names)
         marks.append(Took.now())
         parts = [[b - a for a, b in zip(*both)] for both in zip(marks, marks[1:])]
         spent = [Took(*map(sum, zip(total, part))) for total, part in zip(spent, parts)]
@@ -204,8 +188,8 @@ def _spanmarker(tagger: Tagger, tokens: list[list[str]], python: Path) -> dict[s
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"SpanMarker could not be run by {python}: {done.stderr.strip().splitlines()[-1]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    return {f"{SPANMARKER} {size}": [Took(*(value / part for value in both))] for size, both in told.items()}
+    measured = json.loads(done.stdout.splitlines()[-1])
+    return {f"{SPANMARKER} {size}": [Took(*(value / part for value in both))] for size, both in measured.items()}
 
 
 # ---- Rows ------------------------------------------------------------------------------------------------------------
@@ -236,3 +220,15 @@ def _share_rows(shares: Shares, rounds: int, num_sentences: int, bare: Sequence[
         "of which decoding with probabilities": shares.decoding,
     }
     return [_row(name, took[-rounds:], bare, num_sentences) for name, took in parts.items()]
+
+
+def prediction_page(
+    rows: Sequence[dict[str, object]], num_sentences: int, data: str, rounds: int, threads: int, note: str = ""
+) -> ResultPage:
+    """`note` is one more sentence for the page."""
+    about = (
+        f"Medians of {rounds} rounds in turns. *time* and *CPU time* are multiples of the bare encoder's; where other "
+        "work ran on the machine, look at the second, on one thread."
+    )
+    title = f"Text to entities: {num_sentences:,} sentences of {data}, {threads} CPU threads"
+    return ResultPage("prediction_cpu", title, [about, *filter(None, [note]), Table(rows)], csv=rows)

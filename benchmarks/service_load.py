@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.plots import Figure, panels
+from benchmarks.result_page import ResultPage, Table
 from spansieve.data.sample import sample_corpus
 
 WARM_UP = 1_000  # requests
@@ -129,9 +131,9 @@ async def _load(host: str, port: int, load: Load, seconds: float, requests: int,
                 if not load.memory:
                     begin = time.perf_counter()
                     end = begin + seconds
-                told = await _told(connection)
-                load.memory.append((sent - WARM_UP, told["process_resident_memory_bytes"]))
-                load.batch_texts = told["spansieve_batch_texts_sum"] / told["spansieve_batch_texts_count"]
+                metrics = await _metrics(connection)
+                load.memory.append((sent - WARM_UP, metrics["process_resident_memory_bytes"]))
+                load.batch_texts = metrics["spansieve_batch_texts_sum"] / metrics["spansieve_batch_texts_count"]
             await asyncio.sleep(0.5 if load.memory else 0.02)
 
     watching = asyncio.create_task(watch())
@@ -141,7 +143,7 @@ async def _load(host: str, port: int, load: Load, seconds: float, requests: int,
     return load
 
 
-async def _told(connection: Connection) -> dict[str, float]:
+async def _metrics(connection: Connection) -> dict[str, float]:
     """The service's metrics that have no labels."""
     _, body = await connection.ask("GET", "/metrics")
     lines = (line.split(" ") for line in body.decode().splitlines() if not line.startswith("#"))
@@ -172,14 +174,25 @@ class Connection:
         self.writer.close()
 
 
-def plot_load(load: Load, path: Path) -> None:
-    from matplotlib.figure import Figure
+def service_page(load: Load) -> ResultPage:
+    row = load.row()
+    return ResultPage(
+        "service_cpu",
+        f"The service with {load.clients} clients at once",
+        [
+            "Requests of one text of one to four sentences, sent without pause; the clients share the machine.",
+            Table([{"": name, "measured": value} for name, value in row.items()]),
+            draw(load),
+        ],
+        csv=[row],
+    )
 
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    waits, memory = figure.subplots(1, 2)
+
+def draw(load: Load) -> Figure:
+    """Draw how long clients waited, and the memory of the service over the requests."""
+    figure, (waits, memory) = panels(9, 3.2, columns=2)
     waits.hist([1000 * wait for wait in load.waits], bins=80, color="#2f5fc4")
-    waits.set_xlabel("milliseconds to the answer")
-    waits.set_ylabel("requests")
+    waits.set(xlabel="milliseconds to the answer", ylabel="requests")
     for share, style in ((0.5, "-"), (0.99, "--")):
         waits.axvline(
             1000 * load.wait(share), color="#1d2129", linestyle=style, linewidth=1, label=f"p{100 * share:.0f}"
@@ -187,6 +200,5 @@ def plot_load(load: Load, path: Path) -> None:
     waits.legend(frameon=False)
     memory.plot([count for count, _ in load.memory], [size / 1e6 for _, size in load.memory], color="#2f5fc4")
     memory.set_ylim(0, 1.25 * max(size for _, size in load.memory) / 1e6)
-    memory.set_xlabel("requests after the warm-up")
-    memory.set_ylabel("resident memory, MB")
-    figure.savefig(path, dpi=130)
+    memory.set(xlabel="requests after the warm-up", ylabel="resident memory, MB")
+    return figure

@@ -10,15 +10,16 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
-from benchmarks.measuring import Contender, one_thread
-from benchmarks.own_process import least_times, peak_memory
+from benchmarks.plots import QUIET_COLOUR, Figure, panels
+from benchmarks.process_usage import least_times, peak_memory
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import Contender, one_thread
 from spansieve.crf import FilteredSemiMarkov
 from spansieve.crf.filtered_dense import FilteredDense
 from spansieve.crf.kernels.cpu import dense_filter
@@ -142,10 +143,10 @@ def break_even(rows: Sequence[dict]) -> list[dict[str, object]]:
     found = []
     for key, those in groups.items():
         times = [float(row["times the cheaper"]) for row in those]
-        told: dict[str, object] = dict(zip(("L", "K", "Y", "task", "budget"), key))
-        told |= {"every span is cheaper from": _crossing(those)}
-        told |= {"the library, times the cheaper": f"{statistics.median(times):.2f}", "at most": f"{max(times):.2f}"}
-        found.append(told)
+        summary: dict[str, object] = dict(zip(("L", "K", "Y", "task", "budget"), key))
+        summary |= {"every span is cheaper from": _crossing(those)}
+        summary |= {"the library, times the cheaper": f"{statistics.median(times):.2f}", "at most": f"{max(times):.2f}"}
+        found.append(summary)
     return found
 
 
@@ -206,31 +207,59 @@ STYLES: dict[str, dict[str, Any]] = {
     LISTED: {"color": "#1d4ed8", "marker": "o"},
     EVERY_SPAN: {"color": "#475569", "marker": "s"},
 }
+ABOUT = (
+    "Batch 32, L tokens, widths up to K, Y labels with null, float32, one thread, paths that may skip; a filter that "
+    "may keep every label of a span. *Listed* and *every span* are the two forms of the same call, which take turns "
+    "with the library, which takes every span from {dense_from:g} candidates a span. Without a budget that many labels "
+    "stand above null; with one all do, and the budget is that many. Processor time, the least of all turns; filter "
+    "and gradient are part of it."
+)
+ABOUT_BREAK_EVEN = (
+    "In candidates a span. Beside it the time of the library over that of the cheaper form: the median of all "
+    "measurements, and the most."
+)
+ABOUT_BUDGET = (
+    f"The library's choice, with and without a budget of {BUDGET}. Candidates and edges are those of a sentence, times "
+    "those of the batch; *MB on top* is what log Z with its gradient takes beside the scores."
+)
 
 
-def plot_forms(rows: Sequence[dict], path: Path) -> None:
-    """Times over the candidates a span, for the first sizes: a panel for each number of labels and task, with and
+def soft_filters_page(rows: Sequence[dict], bounded: Sequence[dict]) -> ResultPage:
+    """`rows` are those of `run_forms`, `bounded` those of `run_budget`."""
+    return ResultPage(
+        "soft_filters_cpu",
+        "Softer filters",
+        [
+            ABOUT.format(dense_from=dense_filter.DENSE_FROM),
+            draw(rows),
+            Table(break_even(rows), "Where the two break even, and what the choice is worth", ABOUT_BREAK_EVEN),
+            Table(bounded, "What a budget bounds", ABOUT_BUDGET),
+            Table(rows, "All measurements"),
+        ],
+        csv=rows,
+    )
+
+
+def draw(rows: Sequence[dict]) -> Figure:
+    """Draw times over the candidates a span, for the first sizes: a panel for each number of labels and task, with and
     without a budget."""
-    from matplotlib.figure import Figure
-
-    panels: dict[tuple, list[dict]] = {}
+    groups: dict[tuple, list[dict]] = {}
     for row in rows:
         if (row["L"], row["K"]) == (rows[0]["L"], rows[0]["K"]):
-            panels.setdefault((row["Y"], bool(row["budget"]), row["task"]), []).append(row)
-    num_rows = len({num_labels for num_labels, _, _ in panels})
-    figure = Figure(figsize=(14, 3.1 * num_rows), layout="constrained")
-    grid = figure.subplots(num_rows, len(panels) // num_rows, squeeze=False, sharex=True, sharey="row")
-    for axis, ((num_labels, has_budget, task), here) in zip(grid.flat, panels.items()):
+            groups.setdefault((row["Y"], bool(row["budget"]), row["task"]), []).append(row)
+    num_rows = len({num_labels for num_labels, _, _ in groups})
+    columns = len(groups) // num_rows
+    figure, grid = panels(14, 3.1 * num_rows, num_rows, columns, sharex=True, sharey="row")
+    for axes, ((num_labels, has_budget, task), here) in zip(grid, groups.items()):
         at = [float(row["candidates a span"]) for row in here]
         for name, style in STYLES.items():
-            axis.plot(at, [row[f"{name}, µs"] for row in here], label=name, markersize=4, **style)
-        axis.axvline(dense_filter.DENSE_FROM, color="#94a3b8", linestyle=":")
-        axis.set(xscale="log", yscale="log", title=f"{task}, Y = {num_labels}{', budget' if has_budget else ''}")
-        axis.title.set_fontsize(10)
-        axis.spines[["top", "right"]].set_visible(False)
-    for axis in grid[-1]:
-        axis.set_xlabel("candidates a span")
-    for axis in grid[:, 0]:
-        axis.set_ylabel("µs a batch")
-    grid[0, 0].legend(frameon=False)
-    figure.savefig(path, dpi=120)
+            axes.plot(at, [row[f"{name}, µs"] for row in here], label=name, markersize=4, **style)
+        axes.axvline(dense_filter.DENSE_FROM, color=QUIET_COLOUR, linestyle=":")
+        axes.set(xscale="log", yscale="log", title=f"{task}, Y = {num_labels}{', budget' if has_budget else ''}")
+        axes.title.set_fontsize(10)
+    for axes in grid[-columns:]:
+        axes.set_xlabel("candidates a span")
+    for axes in grid[::columns]:
+        axes.set_ylabel("µs a batch")
+    grid[0].legend(frameon=False)
+    return figure

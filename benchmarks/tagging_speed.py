@@ -6,12 +6,12 @@ Both get the same sentences as tokens, and both as running text, so that each is
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import one_thread
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import one_thread, seconds_of, timed_in_rounds
 from spansieve.data.example import Example
 from spansieve.prediction.predictor import Predictor, load
 
@@ -24,16 +24,14 @@ def run_tagging_speed(
         contenders = _ours(load(model), examples)
         if spacy_model is not None:
             contenders |= _spacy(spacy_model, examples)
-        for run in contenders.values():
-            run()
-        num_words = sum(map(len, examples))
-        rates: dict[tuple[str, str], list[float]] = {key: [] for key in contenders}
-        for _ in range(rounds):
-            for key, run in contenders.items():
-                begin = time.perf_counter()
-                run()
-                rates[key].append(num_words / (time.perf_counter() - begin))
+        times = timed_in_rounds(contenders, rounds, seconds_of)
+    num_words = sum(map(len, examples))
+    rates = {key: [num_words / seconds for seconds in some] for key, some in times.items()}
     return [_row(key, rates) for key in contenders]
+
+
+def tagging_page(rows: Sequence[dict[str, object]], data: str) -> ResultPage:
+    return ResultPage("tagging_cpu", f"Tagging {data} on one CPU thread", [Table(rows)], csv=rows)
 
 
 def _row(key: tuple[str, str], rates: dict[tuple[str, str], list[float]]) -> dict[str, object]:

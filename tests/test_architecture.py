@@ -131,7 +131,7 @@ def test_there_is_something_to_look_at():
         "importlib.import_module('spansieve.serving')",
         "from spansieve.unheard_of import thing",
         "import benchmarks",
-        "def f():\n    from benchmarks.measuring import provenance",
+        "def f():\n    from benchmarks.timings import provenance",
     ],
 )
 def test_an_import_to_the_right_is_seen(source):

@@ -6,40 +6,36 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.cli import reproduce, speed
-from benchmarks.cli.active_learning import active_learning
-from benchmarks.cli.bulk import bulk
-from benchmarks.cli.chunking import chunking
-from benchmarks.cli.nested import nested, nested_speed
-from benchmarks.cli.onnx import onnx
-from benchmarks.cli.partial import partial
-from benchmarks.cli.prediction import prediction
-from benchmarks.cli.service import service
-from benchmarks.cli.soft_filters import soft_filters
+from benchmarks.cli import experiments, paper_tables, speed
 from spansieve.cli import interruptible, run
 
 NAME = "python -m benchmarks"
 COMMANDS = {
     "The paper's tables and figures": (
-        reproduce.all_corpora,
-        reproduce.table1,
-        reproduce.table2,
-        reproduce.complexity,
-        reproduce.graph_size,
-        reproduce.throughput,
+        paper_tables.all_corpora,
+        paper_tables.table1,
+        paper_tables.table2,
+        paper_tables.complexity,
+        paper_tables.graph_size,
+        paper_tables.throughput,
     ),
     "Speed, ours beside the peers'": (
         speed.core,
         speed.training_speed,
         speed.tagging,
-        prediction,
-        bulk,
-        onnx,
-        service,
-        nested_speed,
-        soft_filters,
+        speed.prediction,
+        speed.bulk,
+        speed.onnx,
+        speed.service,
+        speed.nested_speed,
+        speed.soft_filters,
     ),
-    "What single ideas are worth": (active_learning, partial, chunking, nested),
+    "What single ideas are worth": (
+        experiments.active_learning,
+        experiments.partial,
+        experiments.chunking,
+        experiments.nested,
+    ),
 }
 
 app = typer.Typer(

@@ -1,119 +1,187 @@
-"""The commands `core`, `training-speed` and `tagging`: what things cost, measured side by side."""
+"""The commands that measure speed, ours beside the peers'."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.cli.typed import typed_options
+from benchmarks.cli.options import RESULTS, Data, Device, Model, Out, show, write
+
+SecondsEach = Annotated[float, typer.Option(help="time to spend on each contender")]
+Threads = Annotated[int, typer.Option(help="of the CPU, for all contenders", min=1)]
+Rounds = Annotated[int, typer.Option(help="how often each is run; the medians count", min=1)]
 
 
 def core(
     device: Annotated[str, typer.Option(help="cpu, on one thread, or cuda")] = "cpu",
-    out: Annotated[Path, typer.Option(help="folder for the table, the CSV and the plot")] = Path("results"),
-    seconds: Annotated[float, typer.Option(help="time to spend on each contender")] = 2.0,
+    out: Out = RESULTS,
+    seconds: SecondsEach = 2.0,
     peers: Annotated[
         bool, typer.Option(help="run pytorch-crf, torch-struct and flash-semicrf too, where installed")
     ] = True,
     growth: Annotated[bool, typer.Option(help="also measure growth with the length, every span kept (CPU)")] = True,
 ) -> None:
     """Best paths, log Z and gradients of our models and the peers' on the same batch."""
-    from benchmarks import core_benchmark
+    from benchmarks.core_benchmark import core_page, run_on_cpu, run_on_gpu
+    from benchmarks.growth import growth_page, run_growth
 
     if device not in ("cpu", "cuda"):
         raise typer.BadParameter(f"device must be cpu or cuda, got {device!r}")
-    options = typed_options(core, seconds=seconds, peers=peers)
-    command = f"python -m benchmarks core --device {device}{options}"
-    console = Console()
-    if device == "cuda":
-        rows = core_benchmark.run_on_gpu(seconds, with_peers=peers)
-        targets = core_benchmark.limit_rows(rows)
-        title = "Core on a GPU: batch 32, L = 128, K = 12"
-    else:
-        rows = core_benchmark.run_on_cpu(seconds, with_peers=peers)
-        targets = core_benchmark.target_rows(rows)
-        title = "Core on one CPU thread: batch 32, L = 32, K = 12"
-    page = core_benchmark.write_results(rows, targets, out, title, command, device)
-    _show(console, rows)
-    if targets:
-        _show(console, targets)
-    console.print(f"written to {page}")
+    rows = (run_on_gpu if device == "cuda" else run_on_cpu)(seconds, with_peers=peers)
+    show(rows)
+    write(core_page(rows, device), out)
     if growth and device == "cpu":
-        _growth(console, out, command)
+        lengths = run_growth()
+        show(lengths)
+        write(growth_page(lengths), out)
 
 
 def training_speed(
     encoder: Annotated[str, typer.Argument(help="a Hugging Face encoder's name or folder, or builtin")],
     data: Annotated[Path | None, typer.Option(help="training data; the sample corpus if not given")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cuda",
+    device: Device = "cuda",
     batch: Annotated[list[int] | None, typer.Option(help="sentences in a batch; 8 and 32 if not given")] = None,
-    out: Annotated[Path, typer.Option(help="folder for the table and the CSV")] = Path("results"),
+    out: Out = RESULTS,
 ) -> None:
     """Whole training steps of our models, of a token softmax and of pytorch-crf on one encoder."""
-    from benchmarks.throughput import run_throughput
+    from benchmarks.training_speed import run_throughput, training_speed_page
     from spansieve.data.formats import read_examples
     from spansieve.data.sample import sample_corpus
 
     examples = sample_corpus().train if data is None else read_examples(data)
     rows = run_throughput(encoder, examples, batch or [8, 32], device)
-    name = Path(encoder).name
-    options = ("" if data is None else f" --data {data.name}") + typed_options(training_speed, batch=batch)
-    command = f"python -m benchmarks training-speed {name} --device {device}{options}"
-    _write(rows, out, f"throughput_{name}_{device}", f"Training steps on {name}", command, device)
+    show(rows)
+    write(training_speed_page(rows, Path(encoder).name, device), out)
 
 
 def tagging(
-    model: Annotated[Path, typer.Argument(help="a model's folder")],
-    data: Annotated[Path, typer.Argument(help="labelled text")],
+    model: Model,
+    data: Data,
     spacy: Annotated[Path | None, typer.Option(help="the folder of a spaCy pipeline with an ner component")] = None,
-    out: Annotated[Path, typer.Option(help="folder for the table and the CSV")] = Path("results"),
+    out: Out = RESULTS,
 ) -> None:
     """Words per second of a trained model on one CPU thread, beside spaCy."""
-    from benchmarks.tagging_speed import run_tagging_speed
+    from benchmarks.tagging_speed import run_tagging_speed, tagging_page
     from spansieve.data.formats import read_examples
 
     rows = run_tagging_speed(model, read_examples(data), spacy)
-    command = f"python -m benchmarks tagging MODEL {data.name}{' --spacy PIPELINE' if spacy else ''}"
-    _write(rows, out, "tagging_cpu", f"Tagging {data.name} on one CPU thread", command, "cpu")
+    show(rows)
+    write(tagging_page(rows, data.name), out)
 
 
-def _write(rows: list[dict[str, object]], out: Path, stem: str, title: str, command: str, device: str) -> None:
-    from benchmarks.measuring import markdown_table, provenance, write_csv
+def prediction(
+    source: Annotated[
+        str, typer.Argument(help="a model's folder, or a Hugging Face encoder", metavar="MODEL", show_default=False)
+    ],
+    data: Data,
+    sentences: Annotated[int | None, typer.Option(help="so many of them, drawn by chance; all if not given")] = None,
+    rounds: Rounds = 3,
+    threads: Threads = 2,
+    spanmarker_python: Annotated[
+        Path | None, typer.Option(help="the Python of an environment with SpanMarker, to run that, too")
+    ] = None,
+    note: Annotated[str, typer.Option(help="a sentence for the page: what else there is to know")] = "",
+    out: Out = RESULTS,
+) -> None:
+    """Sentences per second from text to entities with probabilities, and where the time goes."""
+    import torch
+
+    from benchmarks.experiment import drawn
+    from benchmarks.prediction_speed import prediction_page, run_prediction_speed
+    from spansieve.data.formats import read_examples
+
+    torch.set_num_threads(threads)
+    examples = [example for example in read_examples(data) if len(example)]
+    if sentences is not None and sentences < len(examples):
+        examples = list(drawn(examples, sentences))
+    rows = run_prediction_speed(source, examples, rounds, spanmarker_python)
+    show(rows)
+    write(prediction_page(rows, len(examples), data.name, rounds, threads, note), out)
+
+
+def bulk(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="labelled text; of its labels no use is made")],
+    device: Device = "cuda",
+    precision: Annotated[str, typer.Option(help="of the encoder: fp32 or bf16")] = "bf16",
+    workers: Annotated[int, typer.Option(help="processes that prepare text; 0: a thread")] = 12,
+    batch_tokens: Annotated[int, typer.Option(help="or subwords read at once, padding included")] = 16_384,
+    words: Annotated[int, typer.Option(help="how many to read; the data is repeated as often as it takes")] = 4_000_000,
+    out: Out = RESULTS,
+) -> None:
+    """Words per second of preparing text, of the device, of decoding, and of all of it together."""
+    from benchmarks.bulk_speed import Row, Setting, bulk_page, run_bulk_speed
+    from spansieve.data.formats import read_examples
 
     console = Console()
-    _show(console, rows)
-    out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / f"{stem}.csv", rows)
-    lines = [f"# {title}", *provenance(command, device), markdown_table(rows)]
-    (out / f"{stem}.md").write_text("\n\n".join(lines), encoding="utf-8")
-    console.print(f"written to {out / stem}.md")
+
+    def show_row(row: Row) -> None:
+        stage, where, rate, each = row.values()
+        console.print(f"{stage:36} {where:16} {rate:>12} words/s {each:>8} µs/word", highlight=False, soft_wrap=True)
+
+    setting = Setting(device, cast(Any, precision), workers, batch_tokens, words)
+    measured = run_bulk_speed(model, read_examples(data), setting, show_row)
+    if measured.profile:
+        console.print(measured.profile, highlight=False, soft_wrap=True, markup=False)
+    write(bulk_page(measured, data.name, device), out)
 
 
-def _growth(console: Console, out: Path, command: str) -> None:
-    from benchmarks.growth import plot_growth, run_growth, slopes
-    from benchmarks.measuring import markdown_table, provenance, write_csv
+def onnx(
+    models: Annotated[list[Path], typer.Argument(help="folders of models", metavar="MODEL...", show_default=False)],
+    data: Data,
+    rounds: Rounds = 3,
+    threads: Threads = 2,
+    out: Out = RESULTS,
+) -> None:
+    """Size, start-up, memory and speed of models with torch and as ONNX, in full and in 8 bits."""
+    from benchmarks.onnx_table import onnx_page, run_onnx_table
+    from spansieve.data.formats import read_examples
 
-    rows = run_growth()
-    _show(console, rows)
-    exponents = ", ".join(f"{name.split(',')[0]} {slope}" for name, slope in slopes(rows).items())
-    console.print(f"log-log slopes: {exponents}")
-    write_csv(out / "core_growth.csv", rows)
-    plot_growth(rows, out / "core_growth.png")
-    lines = [
-        "# Growth with every span kept",
-        *provenance(command, "cpu"),
-        "Batch 32, K = 12, Y = 5, one thread; the best of seven runs, each length in a process of its own.",
-    ]
-    lines += [f"Log-log slopes: {exponents}.", "![growth](core_growth.png)", markdown_table(rows)]
-    (out / "core_growth.md").write_text("\n\n".join(lines), encoding="utf-8")
+    examples = read_examples(data)
+    rows = [row for model in models for row in run_onnx_table(model, examples, rounds, threads)]
+    show(rows)
+    write(onnx_page(rows, len(examples), data.name, threads), out)
 
 
-def _show(console: Console, rows: list[dict]) -> None:
-    table = Table(*rows[0])
-    for row in rows:
-        table.add_row(*(f"{x:.3g}" if isinstance(x, float) and x < 1 else str(x) for x in row.values()))
-    console.print(table)
+def service(
+    model: Model,
+    clients: Annotated[int, typer.Option(min=1, help="how many ask at once")] = 32,
+    seconds: Annotated[float, typer.Option(min=1, help="for how long")] = 60.0,
+    requests: Annotated[int, typer.Option(min=1, help="at least so many, to see what memory it takes")] = 10_000,
+    threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
+    out: Out = RESULTS,
+) -> None:
+    """Waits, requests per second and memory of the service with many clients at once, on this machine."""
+    from benchmarks.service_load import run_service_load, service_page
+
+    load = run_service_load(model, clients, seconds, requests, threads)
+    for name, value in load.row().items():
+        Console().print(f"{name:>18}  {value}", highlight=False)
+    write(service_page(load), out)
+
+
+def nested_speed(
+    device: Annotated[str, typer.Option(help="cpu, on one thread, or cuda")] = "cpu",
+    seconds: SecondsEach = 1.0,
+    out: Out = RESULTS,
+) -> None:
+    """Laminar sets beside disjoint ones of the same candidates; on the CPU also how the cost grows with the length."""
+    from benchmarks.nested_speed import nested_speed_page, run_growth, run_side_by_side
+
+    rows = run_side_by_side(seconds, device)
+    show(rows)
+    growth = run_growth() if device == "cpu" else []
+    write(nested_speed_page(rows, growth, device), out)
+
+
+def soft_filters(seconds: SecondsEach = 0.05, out: Out = RESULTS) -> None:
+    """Candidates listed and every span swept over, as the filter keeps more, on one CPU thread; and a budget."""
+    from benchmarks import soft_filters as module
+
+    rows, bounded = module.run_forms(seconds), module.run_budget(seconds)
+    show(module.break_even(rows))
+    show(bounded)
+    write(module.soft_filters_page(rows, bounded), out)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from benchmarks.plots import COLOURS, Figure, panels
 from benchmarks.reproduce.corpora import Corpus, files_in, read_corpus
-from benchmarks.reproduce.pages import COLOURS, Page, Row, Spread, Table, tidy, write_files
 from benchmarks.reproduce.plan import NAMES, OURS, Plan
-from benchmarks.reproduce.runs import Outcome
-from benchmarks.reproduce.table1 import fates_row, pooled, seed_row
+from benchmarks.reproduce.runs import Outcome, by_head
+from benchmarks.reproduce.table1 import OUTCOMES, gold_outcomes_row, pooled, seed_row
+from benchmarks.result_page import ResultPage, Row, Spread, Table, git
 from spansieve.config import BUILTIN, preset, presets, to_dict
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
@@ -93,7 +92,7 @@ def plans_for(
 
 
 def preset_prints() -> dict[str, str]:
-    """What tells the settings of the two presets from other settings."""
+    """A fingerprint of the settings of each of the two presets."""
     return {
         name: hashlib.sha256(json.dumps(to_dict(preset(name)), sort_keys=True).encode()).hexdigest()[:12]
         for name in ("builtin", "pretrained")
@@ -131,13 +130,11 @@ class ScoredSet(NamedTuple):
 
 def scored_sets(plan: Plan, outcomes: Sequence[Outcome]) -> list[ScoredSet]:
     """The corpus's own test set first."""
-    by_head: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_head.setdefault(outcome.run.head, []).append(outcome)
-    own = {head: [outcome.found for outcome in some] for head, some in by_head.items()}
+    groups = by_head(outcomes)
+    own = {head: [outcome.found for outcome in some] for head, some in groups.items()}
     sets = [ScoredSet(plan.corpus.name, plan.corpus.test, own)]
     for name, examples in plan.corpus.other_tests.items():
-        found = {head: [outcome.found_in[name] for outcome in some] for head, some in by_head.items()}
+        found = {head: [outcome.found_in[name] for outcome in some] for head, some in groups.items()}
         sets.append(ScoredSet(name, examples, found))
     return sets
 
@@ -173,10 +170,6 @@ ABOUT_DIFFERENCES = (
     "sentence, with the predictions of all seeds on it: F1 is that of all seeds' counts together. Bold: p < 0.05. "
     "The intervals are of chance in the choice of test text; chance in training is in the standard deviations above."
 )
-ABOUT_FATES = (
-    "Where the filtered models lose test gold, the mean over the seeds: segments wider than max_width, those that the "
-    "filter does not keep with their label, and those that are candidates but not on the best path."
-)
 
 
 def f1_rows(names: Sequence[str], figures: Sequence[Mapping[str, Sequence[float]]], extra: int = 0) -> list[Row]:
@@ -196,11 +189,11 @@ def dev_table(plans: Sequence[Plan], scores: Sequence[Sequence[Scores]]) -> Tabl
     """The dev scores of all runs, in the plans' order of runs."""
     figures = []
     for plan, some in zip(plans, scores):
-        by_head: dict[str, list[float]] = {head: [] for head in plan.heads}
+        values: dict[str, list[float]] = {head: [] for head in plan.heads}
         for head, one in zip(plan.heads * len(plan.seeds), some):
-            by_head[head].append(one.f1)
-        figures.append(by_head)
-    return Table("Dev F1", f1_rows([plan.corpus.name for plan in plans], figures), ABOUT_DEV)
+            values[head].append(one.f1)
+        figures.append(values)
+    return Table(f1_rows([plan.corpus.name for plan in plans], figures), "Dev F1", ABOUT_DEV)
 
 
 def _difference_rows(found: Differences, sets: Sequence[ScoredSet]) -> list[Row]:
@@ -224,7 +217,7 @@ def _p(value: float) -> str:
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def write_all_corpora(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]], out: Path, command: str) -> Path:
+def all_corpora_page(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]]) -> ResultPage:
     sets = [scored_sets(plan, some) for plan, some in zip(plans, outcomes)]
     main, other = [some[0] for some in sets], [one for some in sets for one in some[1:]]
     figures = [{head: one.f1(head) for head in NAMES} for one in (*main, *other)]
@@ -232,24 +225,34 @@ def write_all_corpora(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome
     seeds = [{"corpus": plan.corpus.name} | dict(seed_row(o)) for plan, some in zip(plans, outcomes) for o in some]
     names = [one.name for one in (*main, *other)]
     tables = [
-        Table("Test F1", f1_rows(names, figures, len(other)), ABOUT_TEST),
-        Table("FSemiCRF less the other heads", _difference_rows(found, [*main, *other]), ABOUT_DIFFERENCES),
+        Table(f1_rows(names, figures, len(other)), "Test F1", ABOUT_TEST),
+        Table(_difference_rows(found, [*main, *other]), "FSemiCRF less the other heads", ABOUT_DIFFERENCES),
         dev_table(plans, [[outcome.dev for outcome in some] for some in outcomes]),
-        Table("Gold lost", list(_fates(plans, outcomes)), ABOUT_FATES),
+        Table(list(_gold_outcomes(plans, outcomes)), "Gold lost", OUTCOMES),
     ]
-    page = Page("All corpora: every head, one protocol", "all_corpora", _about(plans, outcomes, command))
-    return write_files(page, tables, draw(found, [*main, *other]), out, {"seeds": seeds})
+    return ResultPage(
+        "all_corpora",
+        "All corpora: every head, one protocol",
+        [*_about(plans), *tables, draw(found, [*main, *other])],
+        tables[0].rows,
+        {"seeds": seeds},
+        machine=_machines(chain.from_iterable(outcomes)),
+    )
 
 
-def _about(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]], command: str) -> list[str]:
-    every = list(chain.from_iterable(outcomes))
-    machines = ", ".join(sorted({outcome.device for outcome in every}))
+def _machines(outcomes: Iterable[Outcome]) -> str:
+    """Where the runs were trained, and by which versions."""
+    every = list(outcomes)
+    machines = sorted({outcome.device for outcome in every})
     versions = sorted({f"{name} {version}" for outcome in every for name, version in outcome.versions.items()})
+    return f"Trained on: {', '.join(machines)}; {', '.join(versions)}"
+
+
+def _about(plans: Sequence[Plan]) -> list[str]:
+    commit = git("log", "-1", "--format=%h", "--", ".", folder=presets()["builtin"].parent)
     prints = ", ".join(f"{name} {digest}" for name, digest in preset_prints().items())
     lines = [
-        f"Made by `{command}`.",
-        f"Trained on: {machines}; {', '.join(versions)}.",
-        f"Presets{_of_commit()}: {prints}.",
+        f"Presets{f' of commit {commit}' if commit else ''}: {prints}.",
         f"Seeds: {', '.join(map(str, plans[0].seeds))}.",
     ]
     for name in dict.fromkeys(plan.preset_name for plan in plans):
@@ -259,29 +262,17 @@ def _about(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]], command
     return [*lines, "\n".join(f"- {plan.corpus.describe()}" for plan in plans)]
 
 
-def _of_commit() -> str:
-    """Which commit the presets are of, in a checkout: the last that changed them."""
-    command = ["git", "log", "-1", "--format=%h", "--", "."]
-    try:
-        found = subprocess.run(command, cwd=presets()["builtin"].parent, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ""
-    return f" of commit {found.stdout.strip()}" if found.stdout.strip() else ""
-
-
-def _fates(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]]) -> Iterable[Row]:
+def _gold_outcomes(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]]) -> Iterable[Row]:
     for plan, some in zip(plans, outcomes):
-        for head in NAMES:
-            fates = [outcome.fates for outcome in some if outcome.run.head == head and outcome.fates is not None]
-            if fates:
-                yield {"corpus": plan.corpus.name} | dict(fates_row(head, fates))
+        for head, of_head in by_head(some).items():
+            if gold_outcomes := [outcome.gold_outcomes for outcome in of_head if outcome.gold_outcomes is not None]:
+                yield {"corpus": plan.corpus.name} | dict(gold_outcomes_row(head, gold_outcomes))
 
 
 def draw(found: Differences, sets: Sequence[ScoredSet]) -> Figure:
-    """FSemiCRF's difference to each head on each corpus, with its interval."""
+    """Draw FSemiCRF's difference to each head on each corpus, with its interval."""
     names = [*(one.name for one in sets), MEAN]
-    figure = Figure(figsize=(8.0, 0.62 * len(names) + 1.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(8.0, 0.62 * len(names) + 1.2)
     step = 0.8 / len(OTHERS)
     for k, head in enumerate(OTHERS):
         cells = [found[name, head].difference for name in names]
@@ -295,6 +286,5 @@ def draw(found: Differences, sets: Sequence[ScoredSet]) -> Figure:
         "test F1 of FSemiCRF less that of the other head, with 95 % intervals (right of 0: FSemiCRF is ahead)"
     )
     axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    tidy(axes)
     axes.grid(visible=False, axis="y")
     return figure

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.peers import IMPOSSIBLE, torch_struct_at_once, torch_struct_potentials
-from benchmarks.reproduce.decoding import Scored
+from benchmarks.peers import IMPOSSIBLE, pytorch_crf_layer, torch_struct_at_once, torch_struct_potentials
+from benchmarks.reproduce.scored_batch import Scored
 from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.segments import Segment
 
@@ -37,13 +37,7 @@ def baseline(scored: Scored) -> tuple[str, Callable[[], Any]] | None:
 
 
 def pytorch_crf(chain: LinearChain) -> Callable[[], list[list[int]]]:
-    from torchcrf import CRF
-
-    crf = CRF(chain.scores.shape[2], batch_first=True).to(chain.scores.device)
-    with torch.no_grad():
-        crf.start_transitions.zero_()
-        crf.end_transitions.zero_()
-        crf.transitions.copy_(chain.transition.clamp(min=IMPOSSIBLE))
+    crf = pytorch_crf_layer(chain.transition.clamp(min=IMPOSSIBLE))
     scores = chain.scores.clamp(min=IMPOSSIBLE)
     mask = torch.arange(scores.shape[1], device=scores.device) < chain.lengths[:, None]
 

@@ -7,20 +7,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, cycle, islice
-from pathlib import Path
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from benchmarks.growth import slopes
-from benchmarks.measuring import Contender, one_thread, timed_side_by_side
-from benchmarks.reproduce.decoding import Scored
-from benchmarks.reproduce.pages import COLOURS, OURS_COLOUR, QUIET_COLOUR, Row, Table, tidy, write_page
+from benchmarks.plots import COLOURS, OURS_COLOUR, QUIET_COLOUR, Axes, Figure, panels
 from benchmarks.reproduce.plan import NAMES, Plan
+from benchmarks.reproduce.scored_batch import Scored
+from benchmarks.result_page import ResultPage, Row, Table
+from benchmarks.timings import Contender, one_thread, timed_side_by_side
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.data.example import Example
 from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import Scored as ScoredBatch
 from spansieve.models.torch_backend import predict_segments
 
 HEADS = ("crf", "semicrf", "fsemicrf")
@@ -71,13 +69,14 @@ def graph_sizes(tagger: Tagger, examples: Sequence[Example]) -> list[GraphSize]:
     """Of each sentence that has a token."""
     found: list[GraphSize] = []
 
-    def look(indices: Sequence[int], distribution: Distribution) -> None:
+    def on_batch(indices: Sequence[int], scored: ScoredBatch) -> None:
+        distribution = tagger.head.distribution_of(*scored)
         assert isinstance(distribution, FilteredSemiMarkov)
         candidates = distribution.candidates
         counts = zip(indices, candidates.num_nodes.tolist(), candidates.num_edges.tolist())
         found.extend(GraphSize(len(examples[i]), nodes, edges) for i, nodes, edges in counts if len(examples[i]))
 
-    predict_segments(tagger, [example.tokens for example in examples], look=look)
+    predict_segments(tagger, [example.tokens for example in examples], on_batch=on_batch)
     return sorted(found)
 
 
@@ -107,9 +106,7 @@ def fitted_slopes(times: Sequence[dict[str, float]]) -> tuple[dict[str, float], 
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def write_complexity(
-    plan: Plan, sizes: Sequence[GraphSize], times: Sequence[dict[str, float]], out: Path, command: str
-) -> Path:
+def complexity_page(plan: Plan, sizes: Sequence[GraphSize], times: Sequence[dict[str, float]]) -> ResultPage:
     """`plan.device` is where it was measured."""
     line, (growth, fitted) = Line.through(sizes), fitted_slopes(times)
     about = (
@@ -121,12 +118,11 @@ def write_complexity(
     if growth:
         time_rows.append({"L": "slope"} | {NAMES[head]: f"{slope:.2f}" for head, slope in growth.items()})
     tables = [
-        Table("Decoding time against length", time_rows, TIMES_ABOUT.format(lengths=over)),
-        Table("Graph size against length", _size_rows(sizes), about),
+        Table(time_rows, "Decoding time against length", TIMES_ABOUT.format(lengths=over)),
+        Table(_size_rows(sizes), "Graph size against length", about),
     ]
     points = [{"L": one.length, "nodes": one.nodes, "edges": one.edges} for one in sizes]
-    figure = draw(sizes, line, times, growth)
-    return write_page(plan, "complexity", "Complexity", tables, figure, out, command, {"graphs": points})
+    return plan.page("complexity", "Complexity", tables, draw(sizes, line, times, growth), {"graphs": points})
 
 
 def _size_rows(sizes: Sequence[GraphSize]) -> list[Row]:
@@ -150,8 +146,8 @@ def _size_rows(sizes: Sequence[GraphSize]) -> list[Row]:
 def draw(
     sizes: Sequence[GraphSize], line: Line, times: Sequence[dict[str, float]], growth: Mapping[str, float]
 ) -> Figure:
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    """Draw graph sizes with their line, and decoding times of the heads."""
+    figure, (left, right) = panels(10, 4, columns=2)
     _draw_sizes(left, sizes, line)
     lengths = [row["L"] for row in times]
     for head in (name for name in times[0] if name != "L"):
@@ -159,7 +155,6 @@ def draw(
         right.plot(lengths, [row[head] for row in times], "o-", color=COLOURS[head], label=f"{NAMES[head]}{slope}")
     right.set(xscale="log", yscale="log", xlabel="tokens, L", ylabel="decoding, ms", title="Decoding time")
     right.legend(frameon=False)
-    tidy(right)
     return figure
 
 
@@ -171,4 +166,3 @@ def _draw_sizes(axes: Axes, sizes: Sequence[GraphSize], line: Line) -> None:
     axes.plot(ends, ends, ":", color=QUIET_COLOUR, label="|V| + |E| = L")
     axes.set(xlabel="tokens, L", ylabel="|V| + |E|", title="Graph size after the filter")
     axes.legend(frameon=False)
-    tidy(axes)

@@ -34,7 +34,7 @@ class Corpus:
 
     @cached_property
     def prints(self) -> dict[str, str]:
-        """What tells the data of the splits from other data."""
+        """A fingerprint of the data of each split."""
         splits = {split: getattr(self, split) for split in SPLITS} | dict(self.other_tests)
         return {name: fingerprint(examples) for name, examples in splits.items()}
 
@@ -79,14 +79,14 @@ def read_corpus(files: Mapping[str, Path], name: str) -> Corpus:
         if not examples:
             raise DataError(f"{files[split]} must hold at least one sentence, got none")
         read.append(examples)
-        if found:  # told by the files' names: where they lie is this machine's affair
+        if found:  # without folders, which are this machine's
             notes.append(f"{split}: {found}".replace(f"{files[split].parent}/", ""))
     train, dev, test = read
     return Corpus(name, train, dev, test, tuple(notes))
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """The files (or folders) of the three splits, told by a word of their names: `eng.testa`, `dev.jsonl.gz`."""
+    """The files (or folders) of the three splits, recognised by a word of their names: `eng.testa`, `dev.jsonl.gz`."""
     if not folder.is_dir():
         raise DataError(f"{folder} must be a folder with the files of train, dev and test")
     found = {split: [path for path in sorted(folder.iterdir()) if _is_of(split, path.name)] for split in SPLITS}

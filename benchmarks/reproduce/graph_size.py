@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 
-from benchmarks.reproduce.pages import OURS_COLOUR, QUIET_COLOUR, Row, Table, tidy, write_page
+from benchmarks.plots import OURS_COLOUR, QUIET_COLOUR, Figure, panels
 from benchmarks.reproduce.plan import OURS, Plan
 from benchmarks.reproduce.runs import run_of
+from benchmarks.result_page import ResultPage, Row, Table, percent
 from spansieve.crf import FilteredSemiMarkov
 from spansieve.data.batching import batches_by_length
 from spansieve.data.example import Example
@@ -28,8 +28,8 @@ MOST_TOKENS = 4_000
 ABOUT = (
     "The mean over {sentences} dev sentences of the graph that the filter leaves of them: candidates and edges as at "
     "prediction, without the training rules about gold, by the weights of that step (not their moving average). The "
-    "paper tells three stages: large at first, then small while the classifier says null of nearly everything, then "
-    "as large as the entities ask for."
+    "paper describes three stages: large at first, then small while the classifier says null of nearly everything, "
+    "then as large as the entities ask for."
 )
 
 
@@ -123,12 +123,11 @@ def _look(line: str) -> Look:
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def write_graph_size(plan: Plan, runs: Sequence[Watched], out: Path, command: str) -> Path:
+def graph_size_page(plan: Plan, runs: Sequence[Watched]) -> ResultPage:
     about = ABOUT.format(sentences=len(_probe(plan)))
-    tables = [Table("The three stages", [_stage_row(run) for run in runs], about)]
+    tables = [Table([_stage_row(run) for run in runs], "The three stages", about)]
     looks = [row for run in runs for row in _look_rows(run)]
-    title = "Graph size during training"
-    return write_page(plan, "graph-size", title, tables, draw(runs), out, command, {"looks": looks})
+    return plan.page("graph-size", "Graph size during training", tables, draw(runs), {"looks": looks})
 
 
 def _stage_row(run: Watched) -> Row:
@@ -141,7 +140,7 @@ def _stage_row(run: Watched) -> Row:
         "at the last look": f"{last.size:.2f}",
         "last look, at step": last.step,
         "steps in an epoch": run.epoch_ends[0],
-        "best dev F1": f"{100 * max(run.dev_f1):.2f}",
+        "best dev F1": percent(max(run.dev_f1)),
     }
 
 
@@ -160,9 +159,8 @@ def _look_rows(run: Watched) -> list[Row]:
 
 
 def draw(runs: Sequence[Watched]) -> Figure:
-    """Both axes logarithmic but for the first step, which is 0."""
-    figure = Figure(figsize=(7.2, 4), layout="constrained")
-    axes = figure.subplots()
+    """Draw sizes over steps, both axes logarithmic but for the first step, which is 0."""
+    figure, (axes,) = panels(7.2, 4)
     for run in runs:
         steps, sizes = [look.step for look in run.looks], [look.size for look in run.looks]
         axes.plot(steps, sizes, "o-", markersize=3, alpha=0.8, label=f"seed {run.seed}", color=_shade(run, runs))
@@ -174,7 +172,6 @@ def draw(runs: Sequence[Watched]) -> Figure:
     axes.set_xlim(left=0)
     if len(runs) > 1:
         axes.legend(frameon=False)
-    tidy(axes)
     return figure
 
 

@@ -5,12 +5,14 @@ Whatever one head is given beyond the others is kept apart, so that a page can s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.plots import Figure
 from benchmarks.reproduce.corpora import Corpus
+from benchmarks.result_page import ResultPage, Row, Table
 from spansieve.config import BUILTIN, Config, ModelConfig, preset, to_dict, with_settings
 from spansieve.training.run_folder import dotted
 
@@ -77,6 +79,25 @@ class Plan:
     def stem(self, table: str) -> str:
         """What the files of a table are called."""
         return f"{table}_{self.corpus.name}_{self.encoder_name}_{'gpu' if self.device == 'cuda' else 'cpu'}"
+
+    def page(
+        self,
+        table: str,
+        title: str,
+        tables: Sequence[Table],
+        figure: Figure,
+        more_csv: Mapping[str, Sequence[Row]] | None = None,
+    ) -> ResultPage:
+        """The page of a table or figure of the paper; its first table is its CSV."""
+        where = "on a GPU" if self.device == "cuda" else "on the CPU"
+        return ResultPage(
+            self.stem(table),
+            f"{title}: {self.corpus.name}, {self.encoder_name} encoder, {where}",
+            [*self.describe(), *tables, figure],
+            tables[0].rows,
+            more_csv or {},
+            self.device,
+        )
 
     def describe(self) -> list[str]:
         """The data, the seeds and the settings as lines for below a table."""

@@ -31,12 +31,12 @@ from benchmarks.reproduce.plan import Plan
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example
 from spansieve.data.formats.jsonl import read_jsonl, write_jsonl
-from spansieve.decoding.prediction import Found
+from spansieve.decoding.prediction import Prediction
 from spansieve.evaluation.scores import Scores, evaluate
 from spansieve.models.storage import load_model
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
-from spansieve.prediction.error_analysis import Fates, predict_with_fates
+from spansieve.prediction.error_analysis import GoldOutcomes, predict_with_outcomes
 from spansieve.prediction.onnx.session import usable_cores
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train
@@ -66,7 +66,7 @@ class Outcome:
     test: Scores
     found: list[tuple[NamedSegment, ...]]  # in each test sentence
     found_in: Mapping[str, list[tuple[NamedSegment, ...]]]  # in the sentences of the corpus's other test sets
-    outcomes: GoldOutcomes | None  # of test gold, where the model is a filtered one
+    gold_outcomes: GoldOutcomes | None  # of test gold, where the model is a filtered one
     best_epoch: int
     seconds: float
     device: str
@@ -74,6 +74,14 @@ class Outcome:
 
 
 OnEnd = Callable[[Run, Scores], None]
+
+
+def by_head(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The outcomes of each head, in the order of its seeds."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.run.head, []).append(outcome)
+    return groups
 
 
 def runs_of(plan: Plan) -> list[Run]:
@@ -140,17 +148,17 @@ def finish(run: Run, corpus: Corpus, device: str, with_test: bool = True) -> Non
 
 def _predict_test(run: Run, corpus: Corpus, device: str) -> None:
     tagger = load_model(run.folder / MODEL, device)
-    found, fates = predict_with_fates(tagger, corpus.test)
+    found, gold_outcomes = predict_with_outcomes(tagger, corpus.test)
     _write_found(run.folder / FOUND, corpus.test, found)
     for name, examples in corpus.other_tests.items():
         found = predict_segments(tagger, [example.tokens for example in examples])
         _write_found(run.folder / f"{name}.jsonl", examples, found)
-    lost = None if fates is None else fates.to_dict()
-    test = {"data": _test_prints(corpus), "fates": lost, "device": _device_name(device)}
+    lost = None if gold_outcomes is None else gold_outcomes.to_dict()
+    test = {"data": _test_prints(corpus), "gold_outcomes": lost, "device": _device_name(device)}
     write_durably(run.folder / TEST, json.dumps(test, indent=2) + "\n")
 
 
-def _write_found(path: Path, examples: Sequence[Example], found: Sequence[Found]) -> None:
+def _write_found(path: Path, examples: Sequence[Example], found: Sequence[Prediction]) -> None:
     write_jsonl([replace(e, segments=tuple(one.segments)) for e, one in zip(examples, found)], path)
 
 
@@ -175,7 +183,7 @@ def read_outcome(run: Run, corpus: Corpus) -> Outcome:
         test=evaluate([example.segments for example in corpus.test], found, list(map(len, corpus.test))),
         found=found,
         found_in={name: _read_found(run.folder / f"{name}.jsonl") for name in corpus.other_tests},
-        fates=None if test["fates"] is None else Fates(**test["fates"]),
+        gold_outcomes=None if test["gold_outcomes"] is None else GoldOutcomes(**test["gold_outcomes"]),
         best_epoch=results["best_epoch"],
         seconds=results["seconds"],
         device=test["device"],

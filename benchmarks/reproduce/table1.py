@@ -5,30 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from benchmarks.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Spread, Table, tidy, write_page
+from benchmarks.plots import COLOURS, QUIET_COLOUR, Figure, bar_names, panels
 from benchmarks.reproduce.paper import TABLE1
 from benchmarks.reproduce.plan import NAMES, OURS, PAPER_RECIPE, Plan
-from benchmarks.reproduce.runs import Outcome
+from benchmarks.reproduce.runs import Outcome, by_head
+from benchmarks.result_page import ResultPage, Row, Spread, Table, percent
 from spansieve.data.example import Example
 from spansieve.evaluation.significance import Comparison, compare
-from spansieve.prediction.error_analysis import Fates
+from spansieve.prediction.error_analysis import GoldOutcomes
 from spansieve.segments import NamedSegment
 
 TEST = (
     "The difference is a row's F1 less that of FSemiCRF, with a 95 % interval of the paired bootstrap and the p-value "
     "of approximate randomisation, two-sided, 10,000 resamples each. What is resampled or swapped is a test sentence "
     "with the predictions of all seeds on it, so that the same sentence under another seed does not count as a new "
-    "one; F1 is there that of the counts of all seeds together. Both tell chance in the choice of sentences; chance "
-    "in training is told by the standard deviation. The p-values are not corrected for the number of rows."
+    "one; F1 is there that of the counts of all seeds together. Both are about chance in the choice of sentences; "
+    "chance in training is in the standard deviation. The p-values are not corrected for the number of rows."
 )
-FATES = (
+OUTCOMES = (
     "Where the filtered models lose test gold, the mean over the seeds: segments wider than max_width, those that the "
     "filter does not keep with their label, and those that are candidates but not on the best path. Labels that "
-    "training data lacks are lost to everyone."
+    "training data lacks are lost to every head."
 )
 
 
@@ -41,19 +39,17 @@ class HeadRow:
     recall: Spread
     f1: Spread
     dev_f1: Spread
-    fates: Sequence[Fates]  # of each seed, where the head is a filtered one
+    gold_outcomes: Sequence[GoldOutcomes]  # of each seed, where the head is a filtered one
     comparison: Comparison | None  # a is FSemiCRF, b this head; None for FSemiCRF itself
 
 
 def head_rows(outcomes: Sequence[Outcome], test: Sequence[Example]) -> list[HeadRow]:
-    by_head: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_head.setdefault(outcome.run.head, []).append(outcome)
+    groups = by_head(outcomes)
     gold = [example.segments for example in test]
-    pooled_gold = pooled([gold] * max(map(len, by_head.values())))
-    ours = pooled([outcome.found for outcome in by_head[OURS]]) if OURS in by_head else None
+    pooled_gold = pooled([gold] * max(map(len, groups.values())))
+    ours = pooled([outcome.found for outcome in groups[OURS]]) if OURS in groups else None
     rows = []
-    for head, some in by_head.items():
+    for head, some in groups.items():
         comparison = None
         if ours is not None and head != OURS:
             comparison = compare(pooled_gold, ours, pooled([outcome.found for outcome in some]))
@@ -64,7 +60,7 @@ def head_rows(outcomes: Sequence[Outcome], test: Sequence[Example]) -> list[Head
                 Spread.of([outcome.test.recall for outcome in some]),
                 Spread.of([outcome.test.f1 for outcome in some]),
                 Spread.of([outcome.dev.f1 for outcome in some]),
-                [outcome.fates for outcome in some if outcome.fates is not None],
+                [outcome.gold_outcomes for outcome in some if outcome.gold_outcomes is not None],
                 comparison,
             )
         )
@@ -72,7 +68,7 @@ def head_rows(outcomes: Sequence[Outcome], test: Sequence[Example]) -> list[Head
 
 
 def pooled(seeds: Sequence[Sequence[Sequence[NamedSegment]]]) -> list[list[tuple[int, int, str]]]:
-    """The segments of all seeds in each sentence, told apart by their labels.
+    """The segments of all seeds in each sentence, with the seed in front of each label.
 
     >>> pooled([[[(0, 1, "PER")]], [[(0, 1, "PER")]]])
     [[(0, 1, '0 PER'), (0, 1, '1 PER')]]
@@ -86,18 +82,17 @@ def pooled(seeds: Sequence[Sequence[Sequence[NamedSegment]]]) -> list[list[tuple
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def write_table1(plan: Plan, outcomes: Sequence[Outcome], paper: str | None, out: Path, command: str) -> Path:
+def table1_page(plan: Plan, outcomes: Sequence[Outcome], paper: str | None) -> ResultPage:
     rows = head_rows(outcomes, plan.corpus.test)
-    tables = [Table("Test scores", [_score_row(row, paper) for row in rows], _about_scores(plan, paper))]
+    tables = [Table([_score_row(row, paper) for row in rows], "Test scores", _about_scores(plan, paper))]
     if compared := [row for row in rows if row.comparison is not None]:
-        tables.append(Table("Differences to FSemiCRF", [_difference_row(row, rows) for row in compared], TEST))
-    if filtered := [row for row in rows if row.fates]:
-        tables.append(
-            Table("Gold lost by the filtered models", [fates_row(row.head, row.fates) for row in filtered], FATES)
-        )
+        tables.append(Table([_difference_row(row, rows) for row in compared], "Differences to FSemiCRF", TEST))
+    if filtered := [row for row in rows if row.gold_outcomes]:
+        lost = [gold_outcomes_row(row.head, row.gold_outcomes) for row in filtered]
+        tables.append(Table(lost, "Gold lost by the filtered models", OUTCOMES))
     seeds = [seed_row(outcome) for outcome in outcomes]
-    tables.append(Table("Seed by seed", seeds))
-    return write_page(plan, "table1", "Table 1", tables, draw(rows, paper), out, command, {"seeds": seeds})
+    tables.append(Table(seeds, "Seed by seed"))
+    return plan.page("table1", "Table 1", tables, draw(rows, paper), {"seeds": seeds})
 
 
 def _about_scores(plan: Plan, paper: str | None) -> str:
@@ -138,8 +133,8 @@ def _difference_row(row: HeadRow, rows: Sequence[HeadRow]) -> Row:
     }
 
 
-def fates_row(head: str, fates: Sequence[Fates]) -> Row:
-    gold = fates[0].gold
+def gold_outcomes_row(head: str, gold_outcomes: Sequence[GoldOutcomes]) -> Row:
+    gold = gold_outcomes[0].gold
 
     def lost(counts: Sequence[int]) -> str:
         mean = sum(counts) / len(counts)
@@ -148,10 +143,10 @@ def fates_row(head: str, fates: Sequence[Fates]) -> Row:
     return {
         "model": NAMES[head],
         "gold": f"{gold:,}",
-        "lost to max_width": lost([one.width for one in fates]),
-        "lost to the filter": lost([one.filter for one in fates]),
-        "lost to the path": lost([one.path for one in fates]),
-        "lost to unknown labels": lost([one.unknown for one in fates]),
+        "lost to max_width": lost([one.width for one in gold_outcomes]),
+        "lost to the filter": lost([one.filter for one in gold_outcomes]),
+        "lost to the path": lost([one.path for one in gold_outcomes]),
+        "lost to unknown labels": lost([one.unknown for one in gold_outcomes]),
     }
 
 
@@ -161,7 +156,7 @@ def seed_row(outcome: Outcome) -> Row:
     return {
         "model": NAMES[outcome.run.head],
         "seed": outcome.run.seed,
-        **{name: f"{100 * value:.2f}" for name, value in figures.items()},
+        **{name: percent(value) for name, value in figures.items()},
         "best epoch": outcome.best_epoch,
         "training, s": f"{outcome.seconds:.0f}",
         "on": outcome.device,
@@ -169,9 +164,8 @@ def seed_row(outcome: Outcome) -> Row:
 
 
 def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
-    """F1 of each head with its standard deviation, and the paper's as a mark."""
-    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
-    axes = figure.subplots()
+    """Draw F1 of each head with its standard deviation, and the paper's as a mark."""
+    figure, (axes,) = panels(7.2, 3.6)
     means = [100 * row.f1.mean for row in rows]
     errors = [0.0 if math.isnan(row.f1.deviation) else 100 * row.f1.deviation for row in rows]
     places = range(len(rows))
@@ -188,11 +182,6 @@ def draw(rows: Sequence[HeadRow], paper: str | None) -> Figure:
         # In the bar: above it there may be the paper's mark.
         below_error = (place, mean - error)
         axes.annotate(f"{mean:.2f}", below_error, (0, -14), textcoords="offset points", ha="center", color="white")
-    axes.set_xticks(
-        list(places),
-        [NAMES[row.head].replace(" + ", "\n+ ").replace(" w/o", "\nw/o").replace(", ", "\n") for row in rows],
-    )
+    bar_names(axes, [NAMES[row.head] for row in rows])
     axes.set_ylabel("test F1, % (the axis does not begin at 0)")
-    tidy(axes)
-    axes.grid(visible=False, axis="x")
     return figure

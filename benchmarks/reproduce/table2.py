@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from benchmarks.measuring import Contender, one_thread, timed_side_by_side
+from benchmarks.plots import COLOURS, QUIET_COLOUR, Figure, bar_names, panels
 from benchmarks.reproduce.baselines import baseline
-from benchmarks.reproduce.decoding import Scored, batches_of, over
-from benchmarks.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Table, tidy, write_page
 from benchmarks.reproduce.paper import TABLE2
 from benchmarks.reproduce.plan import NAMES, Plan
+from benchmarks.reproduce.scored_batch import Scored, batches_of, over
+from benchmarks.result_page import ResultPage, Row, Table
+from benchmarks.timings import Contender, one_thread, timed_side_by_side
 from spansieve.data.example import Example
 from spansieve.models.tagger import Tagger
 
@@ -98,18 +96,16 @@ def _contenders(head: str, batches: Sequence[Scored], with_baselines: bool) -> l
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def write_table2(
-    plan: Plan, found: Sequence[Cost], num_sentences: int, paper: str | None, out: Path, command: str
-) -> Path:
+def table2_page(plan: Plan, found: Sequence[Cost], num_sentences: int, paper: str | None) -> ResultPage:
     """`plan.device` is where it was measured."""
     threads = " One thread." if plan.device == "cpu" else ""
     about = f"The first {num_sentences:,} test sentences, medians; all contenders took turns.{threads} {OURS_ABOUT}"
     if paper is not None:
         about += " The paper's figures are those of its decoders, with an encoder of base size, on a V100."
-    tables = [Table("With our decoders", [_our_row(cost, found, paper) for cost in found], about)]
+    tables = [Table([_our_row(cost, found, paper) for cost in found], "With our decoders", about)]
     if theirs := [cost for cost in found if cost.baseline is not None]:
-        tables.append(Table("With the paper's decoders", [_their_row(cost, found) for cost in theirs], THEIRS_ABOUT))
-    return write_page(plan, "table2", "Table 2", tables, draw(found), out, command)
+        tables.append(Table([_their_row(cost, found) for cost in theirs], "With the paper's decoders", THEIRS_ABOUT))
+    return plan.page("table2", "Table 2", tables, draw(found))
 
 
 def _our_row(cost: Cost, found: Sequence[Cost], paper: str | None) -> Row:
@@ -166,11 +162,10 @@ def _times(slow: float | None, fast: float) -> str:
 
 
 def draw(found: Sequence[Cost]) -> Figure:
-    """Decoding per model, ours beside the paper's decoder, a panel for each batch size."""
+    """Draw decoding per model, ours beside the paper's decoder, a panel for each batch size."""
     sizes = list(dict.fromkeys(cost.batch for cost in found))
-    figure = Figure(figsize=(1.2 + 4.2 * len(sizes), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(sizes), squeeze=False, sharey=True)[0]
-    for axes, size in zip(panels, sizes):
+    figure, grid = panels(1.2 + 4.2 * len(sizes), 3.6, columns=len(sizes), sharey=True)
+    for axes, size in zip(grid, sizes):
         some = [cost for cost in found if cost.batch == size]
         for place, cost in enumerate(some):
             bars = [(place - 0.2, cost.decoding, COLOURS[cost.head])]
@@ -179,11 +174,8 @@ def draw(found: Sequence[Cost]) -> Figure:
             for x, value, colour in bars:
                 axes.bar(x, value, width=0.36, color=colour)
                 axes.annotate(_number(value), (x, value), (0, 3), textcoords="offset points", ha="center", fontsize=8)
-        labels = [NAMES[cost.head] + (f"\nours, {cost.baseline}" if cost.baseline else "") for cost in some]
-        axes.set_xticks(range(len(some)), labels, fontsize=8)
+        bar_names(axes, [NAMES[cost.head] + (f"\nours, {cost.baseline}" if cost.baseline else "") for cost in some])
         axes.set(yscale="log", title=f"batches of {size}" if size > 1 else "one sentence at a time")
         axes.margins(y=0.15)
-        tidy(axes)
-        axes.grid(visible=False, axis="x")
-    panels[0].set_ylabel("decoding, ms per sentence")
+    grid[0].set_ylabel("decoding, ms per sentence")
     return figure

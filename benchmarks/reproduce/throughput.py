@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from benchmarks.reproduce.pages import COLOURS, QUIET_COLOUR, Row, Table, tidy, write_page
+from benchmarks.plots import COLOURS, QUIET_COLOUR, Figure, bar_names, panels
 from benchmarks.reproduce.plan import NAMES, Plan
-from benchmarks.throughput import SOFTMAX, run_throughput
+from benchmarks.result_page import ResultPage, Row, Table
+from benchmarks.training_speed import run_throughput
 
 BATCH = 8  # as in the paper
 ABOUT = (
@@ -27,27 +25,20 @@ def throughput_rows(plan: Plan, rounds: int, steps: int) -> list[dict[str, objec
     )
 
 
-def write_throughput(plan: Plan, rows: Sequence[dict[str, object]], out: Path, command: str) -> Path:
+def throughput_page(plan: Plan, rows: Sequence[dict[str, object]]) -> ResultPage:
     named: list[Row] = [row | {"model": NAMES.get(str(row["model"]), row["model"])} for row in rows]
-    tables = [Table("Training batches per second", named, ABOUT)]
-    return write_page(plan, "throughput", "Training throughput", tables, draw(rows), out, command)
+    tables = [Table(named, "Training batches per second", ABOUT)]
+    return plan.page("throughput", "Training throughput", tables, draw(named))
 
 
-def draw(rows: Sequence[dict[str, object]]) -> Figure:
-    figure = Figure(figsize=(7.6, 3.6), layout="constrained")
-    axes = figure.subplots()
+def draw(rows: Sequence[Row]) -> Figure:
+    """Draw batches per second as bars."""
+    heads = {name: head for head, name in NAMES.items()}
+    figure, (axes,) = panels(7.6, 3.6)
     for place, row in enumerate(rows):
         rate = float(str(row["steps/s"]))
-        axes.bar(place, rate, width=0.6, color=COLOURS.get(str(row["model"]), QUIET_COLOUR))
+        axes.bar(place, rate, width=0.6, color=COLOURS.get(heads.get(str(row["model"]), ""), QUIET_COLOUR))
         axes.annotate(f"{rate:.1f}", (place, rate), (0, 3), textcoords="offset points", ha="center")
-    labels = [NAMES.get(str(row["model"]), str(row["model"])) for row in rows]
-    axes.set_xticks(range(len(rows)), [_broken(label) for label in labels], fontsize=8)
-    axes.set_ylabel("batches of 8 per second")
-    tidy(axes)
-    axes.grid(visible=False, axis="x")
+    bar_names(axes, [str(row["model"]) for row in rows])
+    axes.set_ylabel(f"batches of {BATCH} per second")
     return figure
-
-
-def _broken(label: str) -> str:
-    """Into lines, to stand under a bar."""
-    return label.replace(" + ", "\n+ ").replace(" w/o", "\nw/o").replace(SOFTMAX, SOFTMAX.replace(" ", "\n"))

@@ -52,17 +52,16 @@ def test_an_error_is_told_in_one_line(terminal):
         terminal("table1", "--seeds", "many", "--debug")
 
 
-def test_benchmark_writes_table_plot_and_csv(tmp_path):
-    arguments = ["core", "--out", str(tmp_path), "--seconds", "0.01", "--no-peers", "--no-growth"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+def test_benchmark_writes_table_plot_and_csv(terminal, tmp_path):
+    answer = terminal("core", "--out", tmp_path, "--seconds", "0.01", "--no-peers", "--no-growth")
+    assert answer.code == 0, answer.err
     with (tmp_path / "core_cpu.csv").open() as file:
         rows = list(csv.DictReader(file))
     models = {"filtered", "linear chain", "semi-Markov"}
     assert {row["model"] for row in rows} == models | {f"{model} kernel" for model in models}
     assert all(float(row["microseconds"]) > 0 for row in rows)
     page = (tmp_path / "core_cpu.md").read_text()
-    assert "Made by `python -m benchmarks core --device cpu --seconds 0.01 --no-peers`." in page
+    assert "Made by `python -m benchmarks core --seconds 0.01 --no-peers --no-growth`." in page
     assert (tmp_path / "core_cpu.png").stat().st_size > 1000
 
 

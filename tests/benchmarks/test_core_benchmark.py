@@ -90,10 +90,12 @@ def test_each_of_our_contenders_runs():
         assert contender.run() is not None
 
 
-def test_growth_is_drawn(tmp_path):
+def test_growth_has_a_page(tmp_path):
     rows = [{"L": n, "mode, s": 1e-6 * n, "log Z and gradient, s": 3e-6 * n} for n in (64, 128)]
-    growth.plot_growth(rows, tmp_path / "growth.png")
-    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    page = growth.growth_page(rows).write(tmp_path, "a command").read_text()
+    assert "Log-log slopes: mode 1.0, log Z and gradient 1.0." in page
+    assert (tmp_path / "core_growth.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "core_growth.csv").read_text().startswith("L,")
 
 
 def test_slopes_are_exponents():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.onnx_table import run_onnx_table, write_onnx_table
+from benchmarks.onnx_table import onnx_page, run_onnx_table
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import Tagger
 from tests.training import runs
@@ -21,6 +21,6 @@ def test_three_runtimes_side_by_side(tmp_path):
     assert [row["imports torch"] for row in rows] == ["yes", "no", "no"]
     assert rows[1]["sentences that differ"] == 0
     assert rows[1]["F1"] == rows[0]["F1"]
-    page = write_onnx_table(rows, tmp_path / "results", "A title", "a command")
+    page = onnx_page(rows, len(runs.DEV), "dev.conll", threads=1).write(tmp_path / "results", "a command")
     assert "a command" in page.read_text()
     assert (tmp_path / "results" / "onnx_cpu.csv").is_file()

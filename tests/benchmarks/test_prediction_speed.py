@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import torch
-from typer.testing import CliRunner
 
-from benchmarks.cli import app
 from benchmarks.prediction_speed import (
     BARE,
     PIPELINE,
@@ -22,6 +20,7 @@ from spansieve.data.formats import write_examples
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
+from tests.benchmarks.terminal import terminal as terminal
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -48,13 +47,12 @@ def test_what_is_timed_is_what_predict_does(tmp_path):
     assert _predict(tagger, [batch]) == [expected[i] for i in by_length]
 
 
-def test_the_command_writes_a_table(tmp_path):
+def test_the_command_writes_a_table(terminal, tmp_path):
     save_model(Tagger.for_data(runs.config().model, runs.TRAIN), tmp_path / "model")
     write_examples(runs.DEV, tmp_path / "dev.conll")
-    options = ["--sentences", "5", "--rounds", "1", "--threads", "1", "--out", str(tmp_path), "--note", "Busy."]
-    arguments = ["prediction", str(tmp_path / "model"), str(tmp_path / "dev.conll"), *options]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    options = ["--sentences", "5", "--rounds", "1", "--threads", "1", "--out", tmp_path, "--note", "Busy."]
+    answer = terminal("prediction", tmp_path / "model", tmp_path / "dev.conll", *options)
+    assert answer.code == 0, answer.err
     page = (tmp_path / "prediction_cpu.md").read_text()
     assert "Made by `python -m benchmarks prediction model dev.conll --sentences 5 --rounds 1 --threads 1`." in page
     assert "Busy." in page

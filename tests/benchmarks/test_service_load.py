@@ -5,27 +5,26 @@ from __future__ import annotations
 import csv
 
 import pytest
-from typer.testing import CliRunner
 
 from benchmarks import service_load
-from benchmarks.cli import app
 from spansieve.models.storage import save_model
+from tests.benchmarks.terminal import terminal as terminal
 from tests.serving.tiny import trained
 
 
 @pytest.mark.slow
-def test_the_benchmark_writes_what_it_saw(tmp_path, monkeypatch):
+def test_the_benchmark_writes_what_it_saw(terminal, tmp_path, monkeypatch):
     save_model(trained().tagger, tmp_path / "model")
     monkeypatch.setattr(service_load, "WARM_UP", 20)
-    options = ["--clients", "3", "--seconds", "1", "--requests", "60", "--threads", "1", "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, ["service", str(tmp_path / "model"), *options])
-    assert result.exit_code == 0, result.output
+    options = ["--clients", "3", "--seconds", "1", "--requests", "60", "--threads", "1", "--out", tmp_path]
+    answer = terminal("service", tmp_path / "model", *options)
+    assert answer.code == 0, answer.err
     with (tmp_path / "service_cpu.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert row["answers"].startswith("200: ")
     assert int(row["requests in all"].replace(",", "")) >= 60
     assert float(row["p50 ms"]) <= float(row["p99 ms"]) <= float(row["max ms"])
-    typed = "MODEL --clients 3 --seconds 1.0 --requests 60 --threads 1"
+    typed = "model --clients 3 --seconds 1 --requests 60 --threads 1"
     assert f"Made by `python -m benchmarks service {typed}`." in (tmp_path / "service_cpu.md").read_text()
     assert (tmp_path / "service_cpu.png").stat().st_size > 1000
 

@@ -7,14 +7,13 @@ from functools import partial
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from benchmarks import soft_filters
-from benchmarks.cli import app
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
 from benchmarks.soft_filters import EVERY_SPAN, LIBRARY, LISTED, SoftFilter
 from spansieve.crf import filtered_dense, filtered_fused
 from spansieve.crf.kernels.cpu import dense_filter
+from tests.benchmarks.terminal import terminal as terminal
 
 SMALL = Work(4, num_sentences=3, num_tokens=8, max_width=3)
 SPANS = 21
@@ -76,13 +75,13 @@ def test_where_the_two_break_even():
     assert soft_filters.break_even(rows[1:3])[0]["every span is cheaper from"] == "before 0.4"
 
 
-def test_the_command_writes_tables_a_csv_and_a_picture(tmp_path, monkeypatch):
+def test_the_command_writes_tables_a_csv_and_a_picture(terminal, tmp_path, monkeypatch):
     run_forms = partial(soft_filters.run_forms, works=[SMALL], per_span=(0.1, 1.0), budgets=(0.1, 1.0))
     run_budget = partial(soft_filters.run_budget, works=[SMALL], above_null=(0.1,), budget=4)
     monkeypatch.setattr(soft_filters, "run_forms", run_forms)
     monkeypatch.setattr(soft_filters, "run_budget", run_budget)
-    result = CliRunner().invoke(app, ["soft-filters", "--seconds", "0.001", "--out", str(tmp_path)])
-    assert result.exit_code == 0, (result.output, result.exception)
+    answer = terminal("soft-filters", "--seconds", "0.001", "--out", tmp_path)
+    assert answer.code == 0, answer.err
     with (tmp_path / "soft_filters_cpu.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["budget"] for row in rows] == ["", "", "", "", "", "", "2", "2", "21", "21"]

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -56,12 +56,25 @@ def furnished(tmp_path_factory, one_thread):
 
 @pytest.fixture
 def reader(terminal, furnished, tmp_path, monkeypatch):
+    with _reader(terminal, furnished, tmp_path, monkeypatch, is_small=True) as made:
+        yield made
+
+
+@pytest.fixture
+def reader_with_time(terminal, furnished, tmp_path, monkeypatch):
+    """One who trains as the page says, so that the demo's model is the one that pages show."""
+    with _reader(terminal, furnished, tmp_path, monkeypatch, is_small=False) as made:
+        yield made
+
+
+@contextmanager
+def _reader(terminal, furnished, tmp_path, monkeypatch, is_small):
     import spansieve.integrations.spacy  # noqa: F401  # where the package is installed, its entry point does this
 
-    folder = tmp_path / "page"
+    folder, presets = tmp_path / "page", tmp_path / "presets" if is_small else None
     shutil.copytree(furnished, folder)
-    make_clone(folder, tmp_path / "presets")
-    for module, name, value in smaller(tmp_path / "presets"):
+    make_clone(folder, presets)
+    for module, name, value in smaller(presets):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -75,6 +88,6 @@ def reader(terminal, furnished, tmp_path, monkeypatch):
     known = dict(FORMATS)
     with TemporaryDirectory(prefix="ray") as ray, ExitStack() as things:
         monkeypatch.setenv("RAY_TMPDIR", ray)  # others who look for a cluster do not find this one, nor it theirs
-        yield Reader(terminal, folder, monkeypatch, things)
+        yield Reader(terminal, folder, monkeypatch, things, is_small)
     FORMATS.clear()
     FORMATS.update(known)

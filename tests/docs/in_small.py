@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import active_learning, service_load
-from benchmarks.cli import reproduce
+from benchmarks.cli import plan_options
 from spansieve import config
 from spansieve.data import sample
 from spansieve.training import run
@@ -43,7 +43,7 @@ from pathlib import Path
 
 from tests.docs.in_small import smaller
 
-for module, name, value in smaller(Path({folder!r})):
+for module, name, value in smaller({folder!r} and Path({folder!r})):
     setattr(module, name, value)
 
 from spansieve.cli import main
@@ -63,9 +63,16 @@ def with_options(command: str, more: dict[str, str]) -> str:
     return command
 
 
-def smaller(folder: Path) -> list[tuple[Any, str, Any]]:
-    """What is to be set, of which module: the shipped presets with an encoder that is soon written to disk and one
-    epoch, the sample corpus, and how much is done whatever is asked for."""
+def smaller(folder: Path | None) -> list[tuple[Any, str, Any]]:
+    """What is to be set, of which module: the shipped presets, written to the folder, with an encoder that is soon
+    written to disk and one epoch; the sample corpus; and how much is measured. Without a folder, the last alone."""
+    measured = [
+        (service_load, "WARM_UP", 20),
+        (active_learning, "LEAST_STEPS", 1),
+        (plan_options, "SMALL_SETTINGS", plan_options.SMALL_SETTINGS | {"training.epochs": 1}),
+    ]
+    if folder is None:
+        return measured
     folder.mkdir(parents=True, exist_ok=True)
     small = {}
     for name, path in config.presets().items():
@@ -80,13 +87,12 @@ def smaller(folder: Path) -> list[tuple[Any, str, Any]]:
         (config, "presets", lambda: small),
         (run, "draw_curves", lambda history, path: None),  # which takes longer than such a run
         (sample, "LENGTHS", LENGTHS),
-        (service_load, "WARM_UP", 20),
-        (active_learning, "LEAST_STEPS", 1),
-        (reproduce, "SMALL_SETTINGS", reproduce.SMALL_SETTINGS | {"training.epochs": 1}),
+        *measured,
     ]
 
 
-def write_program(path: Path, folder: Path) -> None:
-    """The command `spansieve` as a program that has little to do."""
-    path.write_text(PROGRAM.format(python=sys.executable, root=str(ROOT), folder=str(folder)), encoding="utf-8")
+def write_program(path: Path, folder: Path | None) -> None:
+    """The command `spansieve` as a program, which has little to do with a folder for small presets."""
+    place = None if folder is None else str(folder)
+    path.write_text(PROGRAM.format(python=sys.executable, root=str(ROOT), folder=place), encoding="utf-8")
     path.chmod(0o755)

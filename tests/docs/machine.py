@@ -20,8 +20,9 @@ from tests.docs.pages import ROOT
 SECONDS_TO_END = 60
 
 
-def make_clone(folder: Path, presets: Path) -> None:
-    """A clone after its first `make`: the environment is there, and its command has little to do."""
+def make_clone(folder: Path, presets: Path | None) -> None:
+    """A clone after its first `make`: the environment is there, and its command, with a folder for small presets, has
+    little to do."""
     for name in ("Makefile", "README.md", "LICENSE", "pyproject.toml", "constraints.txt", "constraints-oldest.txt"):
         shutil.copy(ROOT / name, folder)
     (folder / "src" / "spansieve").mkdir(parents=True)  # as much of it as pip looks at

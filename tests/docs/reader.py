@@ -1,4 +1,4 @@
-"""Somebody who does what a page says, block by block."""
+"""A reader who does what a page says, block by block."""
 
 from __future__ import annotations
 
@@ -22,20 +22,33 @@ from tests.cli.terminal import Terminal
 from tests.docs.in_small import LESS, NEEDED, with_options
 from tests.docs.machine import ray_cluster, served
 from tests.docs.pages import Block
+from tests.docs.shown_output import has_form, is_answer, is_printed
 from tests.prediction.test_preannotation import by_label_studio
 from tests.serving.running import running
 
 
 class Reader:
-    """Sits in the page's folder. Services and clusters that it started run until `things` are closed."""
+    """Works in the page's folder. Services and clusters that it started run until `things` are closed.
 
-    def __init__(self, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, things: ExitStack) -> None:
+    Where all is small, what is shown is compared by its form alone: its models are not those of the page.
+    """
+
+    def __init__(
+        self,
+        terminal: Terminal,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        things: ExitStack,
+        is_small: bool = True,
+    ) -> None:
         self.terminal, self.folder, self.monkeypatch, self.things = terminal, folder, monkeypatch, things
+        self.is_small = is_small
         self.benchmarks = Terminal(monkeypatch, terminal.capsys, benchmarks)
         self.options = NEEDED | LESS
         self.names: dict[str, Any] = {"__name__": "__page__"}
         self.address: str | None = None  # of the service that the page started
         self.answer: Any = None  # of the service, to the last request
+        self.printed = ""  # by the last block of code
 
     def does(self, block: Block) -> None:
         if block.title:
@@ -43,8 +56,11 @@ class Reader:
         elif block.language == "python":
             (self.checks if ">>> " in block.code else self.executes)(block)
         elif block.language == "bash":
-            for command in block.commands:
-                self.types(self.here(with_options(command, self.options)), block)
+            commands = [self.here(with_options(command, self.options)) for command in block.commands]
+            self.printed = "".join([self.types(command, block) for command in commands])
+        elif block.language == "text":
+            is_shown = has_form if self.is_small else is_printed
+            assert is_shown(block.code, self.printed), (str(block), self.printed)
         elif block.language == "json":
             self.compares(json.loads(block.code), block)
         elif block.language == "xml":
@@ -68,37 +84,42 @@ class Reader:
             self.monkeypatch.setattr(package, "__path__", [*package.__path__, str(path.parent)])
 
     def executes(self, block: Block) -> None:
+        self.terminal.capsys.readouterr()
         exec(compile("\n" * block.line + self.here(block.code), block.page, "exec"), self.names)
+        self.printed = self.terminal.capsys.readouterr().out
 
     def checks(self, block: Block) -> None:
         test = doctest.DocTestParser().get_doctest(block.code, self.names, str(block), block.page, block.line)
-        told: list[str] = []
-        found = doctest.DocTestRunner().run(test, out=told.append, clear_globs=False)
+        report: list[str] = []
+        found = doctest.DocTestRunner().run(test, out=report.append, clear_globs=False)
         assert found.attempted
-        assert not found.failed, "".join(told)
+        assert not found.failed, "".join(report)
         self.names = test.globs
 
     # ---- Commands ----------------------------------------------------------------------------------------------------
 
-    def types(self, command: str, block: Block) -> None:
-        """Our own run in this process, which has all that they import; whatever else, in a shell."""
+    def types(self, command: str, block: Block) -> str:
+        """What a command prints. Ours run in this process, which has all that they import; all others, in a shell."""
         first, *words = shlex.split(command, comments=True)
         if first == "spansieve" and words[0] == "serve":
             self.address = self.things.enter_context(served(*words, "--port", "0"))
-        elif first == "spansieve":
+            return ""
+        if first == "spansieve":
             if "auto" in words:
                 self.monkeypatch.setenv("RAY_ADDRESS", self.things.enter_context(ray_cluster()))  # what `auto` finds
             answer = self.terminal(*words)
             assert answer.code == 0, (str(block), command, answer)
             if words[0] == "suggest":
                 self.annotates(words[words.index("--output") + 1])
-        elif [first, *words[:2]] == ["python", "-m", "benchmarks"]:
+            return answer.out
+        if [first, *words[:2]] == ["python", "-m", "benchmarks"]:
             answer = self.benchmarks(*words[2:])
             assert answer.code == 0, (str(block), command, answer)
-        else:
-            out = self.runs(command, block)
-            if first == "curl":
-                self.answer = json.loads(out)
+            return answer.out
+        printed = self.runs(command, block)
+        if first == "curl":
+            self.answer = json.loads(printed)
+        return printed
 
     def runs(self, command: str, block: Block) -> str:
         command = re.sub(r"^make test\b", "make --dry-run test", command)  # which is where we are
@@ -108,19 +129,21 @@ class Reader:
         return done.stdout
 
     def annotates(self, tasks: str) -> None:
-        """Says yes to all that was suggested, and exports it."""
+        """Accept all that was suggested, and export it."""
         suggested = json.loads((self.folder / tasks).read_text(encoding="utf-8"))
         export = [by_label_studio(task, number) for number, task in enumerate(suggested, start=1)]
         (self.folder / "export.json").write_text(json.dumps(export), encoding="utf-8")
 
     def compares(self, shown: Any, block: Block) -> None:
-        """What is no answer is a question, which the demo's model must take."""
+        """Compare an answer with that of the service. What is no answer is a request, which the model must take."""
         if "texts" in shown:
             with running(spansieve.load("runs/demo/model")) as service:
-                told = service.client.post("/predict", json=shown)
-            assert told.status_code == 200, told.text
-        else:
+                response = service.client.post("/predict", json=shown)
+            assert response.status_code == 200, response.text
+        elif self.is_small:
             assert shape(shown) == shape(self.answer), str(block)
+        else:
+            assert is_answer(shown, self.answer), (str(block), self.answer)
 
 
 def shape(value: Any) -> Any:

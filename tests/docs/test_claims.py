@@ -44,19 +44,19 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
     ],
 )
 def test_figures_in_sentences_are_those_of_the_results(page, stem, figures):
-    told = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    page_text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     found = (ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8")
-    assert [figure for figure in figures if figure not in found or figure not in told] == []
+    assert [figure for figure in figures if figure not in found or figure not in page_text] == []
 
 
-def test_every_head_and_every_format_is_told():
-    told = {cells[0] for cells in rows(CHOOSE)}
-    assert {f"`{head}`" for head in HEADS} <= told
+def test_every_head_and_every_format_is_in_a_table():
+    listed = {cells[0] for cells in rows(CHOOSE)}
+    assert {f"`{head}`" for head in HEADS} <= listed
     formats = " ".join(cells[0] for cells in rows((DOCS / "train.md").read_text(encoding="utf-8")))
     assert [name for name in FORMATS if f"`{name}`" not in formats] == []
 
 
-def test_the_defaults_that_are_not_the_papers_are_told():
+def test_the_defaults_that_are_not_the_papers_are_listed():
     paper, *others = (dotted(to_dict(preset(name))) for name in ("paper-conll2003", "builtin", "pretrained"))
     expected = {
         f"`{name}`": [_written(config[name]) for config in (paper, *others)]
@@ -72,8 +72,8 @@ def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_the_limits_of_the_service_are_those_that_are_told():
-    told, limits = (ROOT / "SECURITY.md").read_text(encoding="utf-8"), Limits()
+def test_the_limits_of_the_service_are_those_that_are_listed():
+    page, limits = (ROOT / "SECURITY.md").read_text(encoding="utf-8"), Limits()
     for figure in (
         f"{limits.body_bytes // 1_000_000} MB",
         f"{limits.texts} texts",
@@ -81,7 +81,7 @@ def test_the_limits_of_the_service_are_those_that_are_told():
         f"{limits.queue} requests",
         f"{limits.seconds:.0f} seconds",
     ):
-        assert figure in told
+        assert figure in page
 
 
 @pytest.mark.parametrize("path", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda path: path.name)

@@ -2,7 +2,8 @@
 take for granted.
 
 Python runs as a script or, with `>>>`, as a doctest; the commands of `bash` blocks are typed; a block with a title is
-the file of that name; JSON is what the service is asked or answers. There is no mark that would except a block.
+the file of that name; JSON is what the service is asked or answers; any other text is what the code before it prints.
+There is no mark that would except a block.
 
 What differs from a reader's machine: data, models and encoders of those names are tiny (`conftest.py`, `in_small.py`,
 which also shortens what measures for minutes), the environment that `make` would make is this one, of `make test` it is
@@ -26,6 +27,11 @@ from tests.docs.reader import Reader
 CODE = {"python", "bash"}
 SHOWN = {"json", "xml", "text", "toml"}
 WITH_CODE = [path for path in (ROOT / "README.md", *PAGES) if any(block.language in CODE for block in blocks_of(path))]
+SHOWING = [
+    path
+    for path in WITH_CODE
+    if any(block.language in {"text", "json"} and not block.title for block in blocks_of(path))
+]
 HURRIED = [path for path in PAGES if any(is_shortened(one) for block in blocks_of(path) for one in block.commands)]
 COMMANDS = [command for block in BLOCKS for command in block.commands]
 
@@ -57,6 +63,14 @@ def test_page_without_haste(path, reader):
     read(path, reader)
 
 
+@pytest.mark.slow
+def test_what_is_shown_is_what_is_printed(reader_with_time):
+    """README trains the demo's model in full, and the pages after it show what that model answers."""
+    assert [name_of(path) for path in SHOWING] == ["README.md", "constraints.md", "serve.md"]
+    for path in SHOWING:
+        read(path, reader_with_time)
+
+
 # ---- Kept honest -----------------------------------------------------------------------------------------------------
 
 
@@ -73,6 +87,7 @@ def test_page_without_haste(path, reader):
         ("python", ">>> 1 + 1\n3"),
         ("json", '{"texts": "no list"}'),
         ("xml", "<View>"),
+        ("text", "what no code has printed"),
     ],
 )
 def test_what_is_wrong_on_a_page_is_seen(language, code, reader):

@@ -18,7 +18,8 @@ from spansieve.crf.filtered_from_scores import FilteredByMask
 from spansieve.crf.flat_segments import dense_index, flat_segments
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
-from spansieve.decoding.decoders import Decoded, decode
+from spansieve.decoding.decoders import Decoded
+from spansieve.decoding.decoders import decode as decode_batch
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.host_transfer import candidates_to_host, to_host
@@ -96,13 +97,13 @@ class TorchBackend:
     ) -> Callable[[], Decoded]:
         # `on_batch` may compute the k best, which come by way of gradients; inference mode has none.
         with torch.inference_mode() if self.on_batch is None else torch.no_grad():
-            on_device = self._on_device(batch)
+            on_device = self.on_device(batch)
             scores = self.tagger.head.scores(self.tagger.vectors(on_device).float())
             if self.on_batch is not None:
                 self.on_batch(batch.sentence, Scored(scores, on_device.lengths))
-            return self._decode(scores, on_device.lengths, batch.lengths, with_probabilities, rules)
+            return self.decode(scores, on_device.lengths, batch.lengths, with_probabilities, rules)
 
-    def _on_device(self, batch: PreparedBatch) -> Batch:
+    def on_device(self, batch: PreparedBatch) -> Batch:
         """Copy a batch to the device by way of pinned memory, so that the host need not wait."""
         features: Mapping[str, Any] = batch.features
         made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths)).to(
@@ -118,7 +119,7 @@ class TorchBackend:
         tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
         return tensor.pin_memory() if self.device.type == "cuda" else tensor
 
-    def _decode(
+    def decode(
         self,
         scores: tuple[Tensor, ...],
         device_lengths: Tensor,
@@ -139,7 +140,7 @@ class TorchBackend:
             return lambda: on_device
         candidates = candidates_to_host(self._is_candidate(scores, device_lengths), scores[1])
         num_tokens = scores[0].shape[1]
-        return lambda: decode(self.decoder.candidates(*candidates(), lengths, num_tokens), with_probabilities)
+        return lambda: decode_batch(self.decoder.candidates(*candidates(), lengths, num_tokens), with_probabilities)
 
     def _is_candidate(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Tensor:
         """What the filter keeps, (B, L, K, Y)."""

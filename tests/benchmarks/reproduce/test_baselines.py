@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.reproduce.baselines import baseline, longest_path
-from benchmarks.reproduce.decoding import Scored
+from benchmarks.reproduce.scored_batch import Scored
 from spansieve.segments import Segment
 from tests.prediction.test_error_analysis import SENTENCES, tagger
 

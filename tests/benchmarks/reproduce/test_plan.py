@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.plots import Figure
 from benchmarks.reproduce.plan import NAMES, OURS, PAPER_RECIPE
+from benchmarks.result_page import Table
 from spansieve.config import preset, with_settings
 
 
@@ -39,6 +41,13 @@ def test_the_page_tells_the_settings(plan):
     assert "No head has settings of its own." in said
 
 
+def test_a_page_is_of_the_plan_and_its_first_table_is_its_csv(plan):
+    page = plan.page("table9", "Table 9", [Table([{"x": 1}]), Table([{"y": 2}])], Figure(), {"more": [{"z": 3}]})
+    assert page.title == "Table 9: towns, builtin encoder, on the CPU"
+    assert (page.stem, page.csv, page.more_csv) == ("table9_towns_builtin_cpu", [{"x": 1}], {"more": [{"z": 3}]})
+    assert list(page.parts[: len(plan.describe())]) == plan.describe()
+
+
 def test_the_preset_follows_the_encoder(plan):
     plan = replace(plan, settings={})
     assert plan.base == preset("builtin")
@@ -61,3 +70,12 @@ def test_the_preset_follows_the_encoder(plan):
 def test_a_plan_that_compares_nothing_is_refused(plan, change, message):
     with pytest.raises(ValueError, match=message):
         replace(plan, **change)
+
+
+@pytest.mark.parametrize("command", ["table1", "table2", "complexity", "graph-size", "throughput"])
+def test_every_command_explains_its_options(terminal, command):
+    answer = terminal(command, "--help")
+    assert answer.code == 0
+    for option in ("--data", "--encoder", "--seeds", "--set-head", "--runs", "--out"):
+        assert option in answer.out
+    assert "Example: python -m benchmarks" in answer.out

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from benchmarks import throughput
+from benchmarks import training_speed
 from benchmarks.reproduce.plan import NAMES, PAPER_RECIPE
 from spansieve.config import Config, with_settings
 from tests.benchmarks.reproduce.conftest import SETTINGS
@@ -30,16 +30,18 @@ def test_the_command(terminal, towns, tmp_path):
 
 def test_the_settings_are_those_that_were_given(monkeypatch):
     seen = []
-    real = throughput.Tagger.for_data
-    monkeypatch.setattr(throughput.Tagger, "for_data", lambda config, data: seen.append(config) or real(config, data))
+    real = training_speed.Tagger.for_data
+    monkeypatch.setattr(
+        training_speed.Tagger, "for_data", lambda config, data: seen.append(config) or real(config, data)
+    )
     config = with_settings(Config(), runs.SMALL)
-    throughput.run_throughput("builtin", runs.TRAIN, [8], "cpu", 1, 1, config)
+    training_speed.run_throughput("builtin", runs.TRAIN, [8], "cpu", 1, 1, config)
     assert {model.hidden_size for model in seen} == {16}
     assert {model.head for model in seen} == set(HEADS)
 
 
 def test_a_turn_has_all_its_steps_however_few_the_sentences():
-    tagger = throughput.Tagger.for_data(runs.config().model, runs.TRAIN)
-    assert len(throughput._batches(tagger, runs.TRAIN, 8, 7)) == 7
+    tagger = training_speed.Tagger.for_data(runs.config().model, runs.TRAIN)
+    assert len(training_speed._batches(tagger, runs.TRAIN, 8, 7)) == 7
     with pytest.raises(ValueError, match="at least one batch of 80 sentences, got 18"):
-        throughput._batches(tagger, runs.TRAIN, 80, 7)
+        training_speed._batches(tagger, runs.TRAIN, 80, 7)

@@ -1,15 +1,15 @@
-"""Training throughput: whole steps of our models, of a plain token softmax and of pytorch-crf on the same encoder.
+"""Training speed: whole steps of our models, of a plain token softmax and of pytorch-crf on the same encoder.
 
-Everyone has a copy of the encoder, the same batches, already on the device, and the same optimizer; they take turns.
+Each contender has a copy of the encoder, the same batches, already on the device, and the same optimizer; they take
+turns.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from importlib.util import find_spec
 from itertools import cycle, islice
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.result_page import ResultPage, Table
+from benchmarks.timings import seconds_of, timed_in_rounds
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
@@ -77,17 +79,10 @@ def run_throughput(
     rows: list[dict[str, object]] = []
     for batch_size in batch_sizes:
         contenders = {name: _stepper(name, encoder, examples, batch_size, device, steps, config) for name in _names()}
-        samples: dict[str, list[float]] = {name: [] for name in contenders}
-        for step in contenders.values():
-            step()  # compiles and allocates
-        order = list(contenders)
-        for _ in range(rounds):
-            for name in order:
-                samples[name].append(steps / _seconds(contenders[name], device))
-            order = order[1:] + order[:1]  # who goes first changes
-        for name, rates in samples.items():
-            rate = statistics.median(rates)
-            ratio = rate / statistics.median(samples[SOFTMAX])
+        times = timed_in_rounds(contenders, rounds, partial(seconds_of, device=device))
+        for name, some in times.items():
+            rate = steps / statistics.median(some)
+            ratio = statistics.median(times[SOFTMAX]) / statistics.median(some)
             rows.append(
                 {
                     "batch": batch_size,
@@ -101,18 +96,13 @@ def run_throughput(
     return rows
 
 
+def training_speed_page(rows: Sequence[dict[str, object]], encoder: str, device: str) -> ResultPage:
+    title = f"Training steps on {encoder}"
+    return ResultPage(f"throughput_{encoder}_{device}", title, [Table(rows)], csv=rows, device=device)
+
+
 def _names() -> list[str]:
     return [SOFTMAX, *([PEER] if find_spec("torchcrf") else []), *OURS]
-
-
-def _seconds(run: Callable[[], None], device: str) -> float:
-    if device == "cuda":
-        torch.cuda.synchronize()
-    begin = time.perf_counter()
-    run()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - begin
 
 
 def _stepper(

@@ -1,4 +1,4 @@
-"""Chunking, where nearly every token is in a segment: the same models on a corpus that is no NER."""
+"""Text chunks, where nearly every token is in a segment: the same models on a corpus that is no NER."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fitting import Splits, fit, percent
-from spansieve.config import Head, preset, with_settings
+from benchmarks.experiment import Splits, fit
+from benchmarks.result_page import ResultPage, Table, percent
+from spansieve.config import preset, with_settings
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import Scores
 
-HEADS: dict[Head, str] = {
+HEADS: dict[str, str] = {
     "fsemicrf": "FSemiCRF",
     "crf": "CRF",
     "semicrf": "Semi-CRF",
@@ -25,7 +26,7 @@ MAX_WIDTH = 8  # of 1,000 chunks one is wider
 class ChunkingRun:
     """One head, trained and tested."""
 
-    head: Head
+    head: str
     test: Scores
     dev_f1: float
     best_epoch: int
@@ -36,7 +37,7 @@ class ChunkingRun:
 def run_chunking(
     splits: Splits,
     folder: Path,
-    heads: Sequence[Head] = tuple(HEADS),
+    heads: Sequence[str] = tuple(HEADS),
     settings: dict[str, Any] | None = None,
     seen: Callable[[ChunkingRun], None] = lambda run: None,
 ) -> list[ChunkingRun]:
@@ -85,3 +86,13 @@ def covered(examples: Sequence[Example]) -> float:
     """The part of all tokens that is in a segment."""
     inside = sum(segment.width for example in examples for segment in example.segments)
     return inside / max(1, sum(map(len, examples)))
+
+
+def chunking_page(runs: Sequence[ChunkingRun], splits: Splits, corpus: str) -> ResultPage:
+    about = (
+        f"{len(splits.train):,} training sentences; {100 * covered(splits.test):.1f} % of the tokens of test are in a "
+        "chunk. Preset `builtin`, one seed, nothing pretrained. Exact match on test; *lost* are training chunks wider "
+        "than the widest segment of a model. Minutes are those of training, dev scored included."
+    )
+    tables = [Table([chunking_row(run) for run in runs]), Table(label_rows(runs), "F1 by label")]
+    return ResultPage("chunking_cpu", f"Chunking: {corpus}", [about, *tables])

@@ -8,20 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.fitting import Splits, fit, percent
-from spansieve.config import Head, preset, with_settings
+from benchmarks.experiment import Splits, fit
+from benchmarks.result_page import ResultPage, Table, percent
+from spansieve.config import preset, with_settings
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import Scores
 
 Annotation = Literal["all", "half, the rest unknown", "half, the rest as null"]
 ANNOTATIONS: tuple[Annotation, ...] = ("all", "half, the rest unknown", "half, the rest as null")
-HEADS: tuple[Head, ...] = ("fsemicrf", "crf", "semicrf")
+HEADS: tuple[str, ...] = ("fsemicrf", "crf", "semicrf")
 BLOCK = 4  # tokens that are hidden or shown together, about
 
 
 @dataclass(frozen=True)
 class PartialRun:
-    head: Head
+    head: str
     annotation: Annotation
     seed: int
     entities: int  # of the training data, that were shown
@@ -32,7 +33,7 @@ class PartialRun:
 def run_partial(
     splits: Splits,
     folder: Path,
-    heads: Sequence[Head] = HEADS,
+    heads: Sequence[str] = HEADS,
     seeds: Sequence[int] = (0,),
     settings: dict[str, Any] | None = None,
     seen: Callable[[PartialRun], None] = lambda run: None,
@@ -76,3 +77,13 @@ def partial_row(run: PartialRun) -> dict[str, object]:
         "recall": percent(micro.recall),
         "F1": percent(micro.f1),
     }
+
+
+def partial_page(runs: Sequence[PartialRun], splits: Splits, corpus: str) -> ResultPage:
+    about = (
+        f"{len(splits.train):,} training sentences; about half of their tokens hidden, in ranges of a few. *as null*: "
+        "trained as if there were no entities in what is hidden; *unknown*: on the probability of all that agrees with "
+        "what is shown; *all*: nothing hidden. Exact match on test."
+    )
+    rows = [partial_row(run) for run in runs]
+    return ResultPage("partial_cpu", f"Training on half of the annotation: {corpus}", [about, Table(rows)])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a process that is to run without torch imports this
-    from benchmarks.measuring import Contender
+    from benchmarks.timings import Contender
 
 TURN = 3  # calls: the first of a turn finds what the contender before it left in the caches
 LEAST_TURNS = 3

@@ -41,7 +41,7 @@ class Scored:
             return self.tagger.head.scores(self.tagger.vectors(self.batch))
 
     def distribution(self) -> Distribution:
-        """A new one, that nobody has asked anything."""
+        """A new distribution, of which nothing is computed yet."""
         with torch.inference_mode():
             return self._head.distribution(self.vectors, self.batch.lengths)
 

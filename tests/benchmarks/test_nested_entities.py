@@ -1,11 +1,11 @@
-"""The comparison on nested entities, and the speed of laminar sets, on work of no size."""
+"""The comparison on nested entities, on a corpus of no size."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks import nested, nested_speed
-from benchmarks.fitting import Splits
+from benchmarks import nested_entities as nested
+from benchmarks.experiment import Splits
 from spansieve.data.example import Example
 from tests.training.runs import SMALL
 
@@ -41,19 +41,3 @@ def test_each_head_is_trained_and_scored_once(tmp_path):
 def test_the_best_a_flat_model_can_do():
     assert nested.flat_ceiling(SPLITS.test) == pytest.approx(2 / 3)  # of two entities one, never wrongly
     assert nested.flat_ceiling([Example.of("Ulm", [(0, 1, "LOC")])]) == 1.0
-
-
-def test_side_by_side(monkeypatch):
-    monkeypatch.setattr(nested_speed, "NUM_SENTENCES", 2)
-    monkeypatch.setattr(nested_speed, "SIZES", ((6, 0.5), (6, 1.0)))
-    rows = nested_speed.run_side_by_side(seconds=0.001)
-    assert len(rows) == 2 * 7
-    assert all(row["µs per sentence"] > 0 for row in rows)
-    assert rows[-1]["candidates"] == 21
-
-
-def test_growth_is_measured_for_both_nested_models():
-    row = nested_speed.one_length(9)
-    assert row["L"] == 9
-    assert len(row) == 5
-    assert all(value > 0 for value in row.values())

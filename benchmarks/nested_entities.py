@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fitting import Splits, percent
-from spansieve.config import Config, Head, preset, with_settings
+from benchmarks.experiment import Splits
+from benchmarks.result_page import ResultPage, Table, percent
+from spansieve.config import Config, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import flat_examples
 from spansieve.evaluation.scores import LEVELS, Scores, evaluate_levels
@@ -16,7 +17,7 @@ from spansieve.models.storage import load_model
 from spansieve.models.torch_backend import predict_segments
 from spansieve.training.run import train
 
-HEADS: dict[Head, str] = {
+HEADS: dict[str, str] = {
     "nested": "nested: filter and laminar sets",
     "nested-filter-only": "nested: local classifier alone",
     "fsemicrf": "flat: FSemiCRF",
@@ -29,7 +30,7 @@ MAX_WIDTH = 12
 class NestedRun:
     """One head, trained and tested."""
 
-    head: Head
+    head: str
     levels: dict[str, Scores]
     dev_f1: float
     best_epoch: int
@@ -40,7 +41,7 @@ class NestedRun:
 def run_nested(
     splits: Splits,
     folder: Path,
-    heads: Sequence[Head] = tuple(HEADS),
+    heads: Sequence[str] = tuple(HEADS),
     settings: dict[str, Any] | None = None,
     use_cpu: bool = True,
     seen: Callable[[NestedRun], None] = lambda run: None,
@@ -62,7 +63,7 @@ def run_nested(
     return runs
 
 
-def _config(head: Head, settings: dict[str, Any]) -> Config:
+def _config(head: str, settings: dict[str, Any]) -> Config:
     config = with_settings(preset("builtin"), {"model.max_width": MAX_WIDTH} | settings)
     return replace(config, model=replace(config.model, head=head))
 
@@ -82,3 +83,13 @@ def flat_ceiling(examples: Sequence[Example]) -> float:
     flattened, lost = flat_examples(examples)
     found = sum(len(example.segments) for example in flattened)
     return 2 * found / (2 * found + lost)
+
+
+def nested_page(runs: Sequence[NestedRun], splits: Splits, corpus: str, device: str) -> ResultPage:
+    about = (
+        f"{len(splits.train):,} training sentences. P and R are precision and recall on test, exact match; *lost* are "
+        "training entities that a model cannot represent. A flat model that makes no mistake has an F1 of "
+        f"{percent(flat_ceiling(splits.test))} on all entities of test."
+    )
+    rows = [nested_row(run) for run in runs]
+    return ResultPage(f"nested_{corpus}_{device}", f"Nested entities: {corpus}", [about, Table(rows)], device=device)

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
-from benchmarks.measuring import Contender
-from benchmarks.own_process import LEAST_TURNS, TURN, least_times, peak_memory
+from benchmarks.process_usage import LEAST_TURNS, TURN, least_times, peak_memory
+from benchmarks.timings import Contender
 
 
 def test_contenders_take_turns_and_sleep_costs_nothing():

@@ -19,13 +19,18 @@ from spansieve.training.run import TrainingResult, train
 
 
 class Fitted(NamedTuple):
+    """A trained model, its scores on test and what its training left."""
+
     tagger: Tagger
     test: Scores
     result: TrainingResult
 
 
 def fit(config: Config, splits: Splits, folder: Path, keep: bool = False) -> Fitted:
-    """With `keep`, what was trained before in the folder is not trained again; otherwise nothing is left there."""
+    """Train, load and score on test.
+
+    With `keep`, what was trained before in the folder is not trained again; otherwise nothing is left there.
+    """
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
     result = train(config, splits.train, splits.dev, folder, resume=True, use_cpu=True)
@@ -41,10 +46,6 @@ def scores_on(tagger: Tagger, examples: Sequence[Example]) -> Scores:
     return evaluate([example.segments for example in examples], [one.segments for one in found])
 
 
-def percent(part: float) -> str:
-    return f"{100 * part:.2f}"
-
-
 def drawn(examples: Sequence[Example], most: int) -> tuple[Example, ...]:
-    """So many of the sentences, drawn by chance, the same ones every time."""
+    """Draw so many of the sentences by chance, the same ones every time."""
     return tuple(random.Random(0).sample(list(examples), min(most, len(examples))))

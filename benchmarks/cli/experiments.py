@@ -1,0 +1,128 @@
+"""The commands that show what single ideas are worth: `active-learning`, `partial`, `chunking` and `nested`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.cli.options import RESULTS, Device, Out, Set, chosen, write
+from spansieve.config import parsed_setting
+
+if TYPE_CHECKING:
+    from benchmarks.experiment import Splits
+
+Train = Annotated[Path, typer.Argument(help="training data")]
+Dev = Annotated[Path, typer.Argument(help="development data")]
+Test = Annotated[Path, typer.Argument(help="test data")]
+Runs = Annotated[Path, typer.Option("--folder", help="where the runs go, one folder for each model")]
+NotKept = Annotated[Path, typer.Option("--folder", help="where a run trains; nothing is left there")]
+MostDev = Annotated[int, typer.Option(help="sentences of dev, drawn likewise")]
+
+
+def active_learning(
+    pool: Annotated[Path, typer.Argument(help="labelled data to choose from")],
+    dev: Dev,
+    test: Test,
+    folder: NotKept,
+    most: Annotated[int, typer.Option(help="sentences of the pool, drawn once by chance")] = 5_000,
+    most_dev: MostDev = 300,
+    size: Annotated[list[int] | None, typer.Option(help="labelled sentences; 100, 200 … 1600 if not given")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="0 and 1 if not given")] = None,
+    settings: Set = None,
+    out: Out = RESULTS,
+) -> None:
+    """F1 against labelled sentences, by chance and by what the model is unsure of; on the CPU."""
+    from benchmarks import active_learning as module
+    from benchmarks.experiment import drawn
+
+    splits = _read(pool, dev, test)
+    splits = splits._replace(train=drawn(splits.train, most), dev=drawn(splits.dev, most_dev))
+    wanted = dict(map(parsed_setting, settings or []))
+    rounds = module.run_active_learning(
+        splits, folder, size or module.SIZES, seeds=seed or (0, 1), settings=wanted, seen=Console().print
+    )
+    write(module.active_learning_page(rounds, splits, test.parent.name), out)
+
+
+def partial(
+    train: Annotated[Path | None, typer.Argument(help="training data; the sample corpus if not given")] = None,
+    dev: Annotated[Path | None, typer.Argument(help="development data")] = None,
+    test: Annotated[Path | None, typer.Argument(help="test data")] = None,
+    folder: NotKept = Path("runs"),
+    most: Annotated[int, typer.Option(help="sentences of the training data, drawn once by chance")] = 1_000,
+    most_dev: MostDev = 300,
+    head: Annotated[list[str] | None, typer.Option(help="a head; fsemicrf, crf and semicrf if none")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="0 if none")] = None,
+    settings: Set = None,
+    out: Out = RESULTS,
+) -> None:
+    """Half of the annotation hidden: trained as if nothing were there, on what is known, and on all; on the CPU."""
+    from benchmarks import hidden_annotation as module
+    from benchmarks.experiment import drawn
+    from spansieve.data.sample import sample_corpus
+
+    if train is not None and dev is not None and test is not None:
+        splits, corpus = _read(train, dev, test), test.parent.name
+    elif train is dev is test is None:
+        splits, corpus = sample_corpus(), "the sample corpus"
+    else:
+        raise typer.BadParameter("TRAIN, DEV and TEST must be given together, or none of them")
+    heads, wanted = chosen(head, module.HEADS), dict(map(parsed_setting, settings or []))
+    splits = splits._replace(train=drawn(splits.train, most), dev=drawn(splits.dev, most_dev))
+    console = Console()
+    runs = module.run_partial(
+        splits, folder, heads, seed or (0,), wanted, lambda run: console.print(module.partial_row(run))
+    )
+    write(module.partial_page(runs, splits, corpus), out)
+
+
+def chunking(
+    train: Train,
+    dev: Dev,
+    test: Test,
+    folder: Runs,
+    head: Annotated[list[str] | None, typer.Option(help="a head to train; four of them if none")] = None,
+    settings: Set = None,
+    out: Out = RESULTS,
+) -> None:
+    """FSemiCRF, CRF and Semi-CRF on a corpus of chunks, with the built-in encoder, on the CPU."""
+    from benchmarks import chunks as module
+
+    heads, wanted, console = chosen(head, module.HEADS), dict(map(parsed_setting, settings or [])), Console()
+    splits = _read(train, dev, test)
+    runs = module.run_chunking(splits, folder, heads, wanted, lambda run: console.print(module.chunking_row(run)))
+    write(module.chunking_page(runs, splits, test.parent.name), out)
+
+
+def nested(
+    train: Train,
+    dev: Dev,
+    test: Test,
+    folder: Runs,
+    sentences: Annotated[int | None, typer.Option(help="so many of the first training sentences; all if not")] = None,
+    head: Annotated[list[str] | None, typer.Option(help="a head to train; the two nested and two flat if none")] = None,
+    settings: Set = None,
+    device: Device = "cpu",
+    out: Out = RESULTS,
+) -> None:
+    """Nested models beside flat ones on one corpus: F1 of all, outer and inner entities."""
+    from benchmarks import nested_entities as module
+
+    heads, wanted, console = chosen(head, module.HEADS), dict(map(parsed_setting, settings or [])), Console()
+    splits = _read(train, dev, test)
+    splits = splits._replace(train=splits.train[:sentences])
+    runs = module.run_nested(
+        splits, folder, heads, wanted, device == "cpu", lambda run: console.print(module.nested_row(run))
+    )
+    write(module.nested_page(runs, splits, test.parent.name, device), out)
+
+
+def _read(train: Path, dev: Path, test: Path) -> Splits:
+    from benchmarks.experiment import Splits
+    from spansieve.cli.inputs import read_with_warnings
+
+    console = Console()
+    return Splits(*(tuple(read_with_warnings(path, None, console)) for path in (train, dev, test)))
