@@ -18,8 +18,8 @@ from torch import Tensor
 from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import seconds_of
 from spansieve.data.example import Example
-from spansieve.decoding.decoders import Decoded
 from spansieve.data.tokenizer import sequences_of_text, tokens_of_text
+from spansieve.decoding.decoders import Decoded
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Batch
 from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedBatch

@@ -15,7 +15,7 @@ from benchmarks.reproduce.plan import NAMES, Plan
 from benchmarks.reproduce.scored_batch import Scored
 from benchmarks.result_page import ResultPage, Row, Table
 from benchmarks.timings import Contender, one_thread, timed_side_by_side
-from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.crf import FilteredSemiMarkov
 from spansieve.data.example import Example
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import Scored as ScoredBatch

@@ -33,10 +33,10 @@ def test_an_outcome_is_what_the_run_left(small):
     ((crf, ours),) = outcomes([small])
     results = json.loads((ours.run.folder / "results.json").read_text())
     assert ours.dev.to_dict() == results["dev"]
-    assert ours.fates is not None
-    assert ours.fates.gold == 18
-    assert ours.fates.found == ours.test.micro.true_positives
-    assert crf.fates is None
+    assert ours.gold_outcomes is not None
+    assert ours.gold_outcomes.gold == 18
+    assert ours.gold_outcomes.found == ours.test.micro.true_positives
+    assert crf.gold_outcomes is None
     assert len(ours.found) == len(TEST)
     assert not (ours.run.folder / "checkpoints").exists()
 

@@ -47,7 +47,7 @@ def test_rows_are_means_over_seeds_and_the_test_is_paired(plan):
     assert crf.f1.mean == pytest.approx(statistics.mean(values))
     assert crf.f1.deviation == pytest.approx(statistics.stdev(values))
     assert ours.comparison is None
-    assert len(ours.fates) == 3
+    assert len(ours.gold_outcomes) == 3
     assert crf.comparison is not None
     assert crf.comparison.a.micro.gold == 3 * 18
     assert crf.comparison.b.micro.true_positives == sum(
