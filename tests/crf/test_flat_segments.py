@@ -6,7 +6,7 @@ import numpy as np
 
 from spansieve import Segment
 from spansieve.crf import flat_segments
-from spansieve.crf.flat_segments import FlatSegments, segments_by_place, segments_by_sentence
+from spansieve.crf.flat_segments import FlatSegments, segments_by_index, segments_by_sentence
 
 
 def test_by_place_is_by_sentence(monkeypatch):
@@ -18,6 +18,6 @@ def test_by_place_is_by_sentence(monkeypatch):
     offsets = np.array([0, 0, 50, 200])
     expected = segments_by_sentence(FlatSegments(offsets, start, start + width + 1, label))
     for _ in range(2):
-        found = segments_by_place(offsets, place, 3, 4)
+        found = segments_by_index(offsets, place, 3, 4)
         assert found == expected
         assert all(type(segment) is Segment for segments in found for segment in segments)

@@ -111,7 +111,7 @@ class _Interned(dict[int, Segment]):
 _interned = functools.lru_cache(maxsize=16)(_Interned)
 
 
-def segments_by_place(
+def segments_by_index(
     offsets: np.ndarray, place: np.ndarray, max_width: int, num_labels: int
 ) -> list[tuple[Segment, ...]]:
     """One tuple of Segments per sentence, given the flat index of each in the (L, K, Y) scores of its sentence."""
@@ -139,14 +139,14 @@ def keys_of(*several: FlatSegments) -> list[np.ndarray]:
     return [((s.sentence * size + s.end) * size + s.start) * num_labels + s.label for s in several]
 
 
-def places_among(segments: FlatSegments, sorted_ones: FlatSegments) -> np.ndarray:
-    """The index of each segment among others sorted by (sentence, end, start, label), -1 where it is none of them."""
-    wanted, known = keys_of(segments, sorted_ones)
-    at = np.searchsorted(known, wanted)
-    is_there = np.concatenate((known, [-1]))[at] == wanted
+def index_in(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
+    """The index of each segment in others sorted by (sentence, end, start, label), -1 where it is none of them."""
+    keys, other_keys = keys_of(segments, others)
+    index = np.searchsorted(other_keys, keys)
+    is_one = np.concatenate((other_keys, [-1]))[index] == keys
     # What is no segment at all may have the key of one that is.
-    is_there &= (segments.start >= 0) & (segments.start < segments.end) & (segments.label > 0)
-    return np.where(is_there, at, -1)
+    is_one &= (segments.start >= 0) & (segments.start < segments.end) & (segments.label > 0)
+    return np.where(is_one, index, -1)
 
 
 def in_order(segments: FlatSegments) -> FlatSegments:

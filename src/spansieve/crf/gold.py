@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -116,6 +117,13 @@ class Gold:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @cached_property
+    def is_disjoint(self) -> bool:
+        """Whether no two of its segments, which are in order, share a token."""
+        assert self.segments is not None
+        start, end, sentence = self.segments.start, self.segments.end, self.segments.sentence
+        return not ((start[1:] < end[:-1]) & (sentence[1:] == sentence[:-1])).any()
 
     def to(self, device: torch.device | str) -> Gold:
         parts = Parts(*(getattr(self.parts, field.name).to(device) for field in fields(Parts)))

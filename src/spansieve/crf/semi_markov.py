@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, named, offsets_of, segments_by_place
+from spansieve.crf.flat_segments import FlatSegments, named, offsets_of, segments_by_index
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
@@ -77,7 +77,7 @@ class SemiMarkov(Distribution):
     def _segments(self, sentence: np.ndarray, start: np.ndarray, width: np.ndarray, label: np.ndarray):
         _, _, max_width, num_labels = self.scores.shape
         place = (start * max_width + width) * num_labels + label
-        return segments_by_place(offsets_of(sentence, self.num_sentences), place, max_width, num_labels)
+        return segments_by_index(offsets_of(sentence, self.num_sentences), place, max_width, num_labels)
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         # On a GPU the lengths are not looked at, since that would synchronise the host.

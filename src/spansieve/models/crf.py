@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, LinearChain, TagConstraints, given
-from spansieve.crf.chain_given import ChainGiven
+from spansieve.crf.conditioning import ChainGiven
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold
 from spansieve.models.partial_annotation import Ranges, known_of

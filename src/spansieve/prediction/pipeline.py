@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf import Distribution
-from spansieve.crf.filtered_from_scores import FilteredByMask
+from spansieve.crf.filtered_cuda import FilteredOnCuda
 from spansieve.data.nesting import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.models.tagger import Batch, Tagger
@@ -116,7 +116,7 @@ class Pipeline:
     ) -> Deciding:
         """Decode the head's scores; the lengths on their device and here."""
         distribution = self.tagger.head.distribution_of(scores, lengths_there)
-        if not isinstance(distribution, FilteredByMask):
+        if not isinstance(distribution, FilteredOnCuda):
             decided = self._decided(distribution, probabilities)
             return lambda: decided
         if self._transition is None:

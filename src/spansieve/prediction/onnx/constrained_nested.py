@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.depth_labels import DepthLabels
-from spansieve.crf.evidence import FlatKnown, Known, Pair, are_among, candidates_left
+from spansieve.crf.evidence import DepthLabels, FlatKnown, Known, Pair, are_among, candidates_left
 from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, offsets_of, segments_by_sentence
 from spansieve.crf.kernels import RequiredDepths, cpu
 from spansieve.models.under_rules import Segments, Shares, by_sentence, check_possible

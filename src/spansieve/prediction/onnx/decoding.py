@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from spansieve.config import Head
-from spansieve.crf.flat_segments import FlatSegments, offsets_of, segments_by_place
+from spansieve.crf.flat_segments import FlatSegments, offsets_of, segments_by_index
 from spansieve.crf.kernels import cpu
 from spansieve.models.constraints import Rules
 from spansieve.models.limits import filter_limits
@@ -88,7 +88,7 @@ class FilteredDecoder:
             return _under(rules, FilteredModel(nodes, skip, global_scores, *model, weight), with_probabilities)
         _check_possible(kept.max_score)
         bounds, (chosen, place) = kept.bounds[1], kept.chosen
-        segments = segments_by_place(bounds, place, *self._shape)
+        segments = segments_by_index(bounds, place, *self._shape)
         if not with_probabilities:
             return Decoded(segments, None)
         shares = cpu.filtered_sums(*kept.graph, kept.score, *model, *options).marginals[chosen].clip(0.0, 1.0)
@@ -143,7 +143,7 @@ class SemiMarkovDecoder:
         sentence, start = at = labels.nonzero()
         width, label = widths[at] - 1, labels[at]
         bounds, (max_width, num_labels) = offsets_of(sentence, len(lengths)), self._shape
-        segments = segments_by_place(bounds, (start * max_width + width) * num_labels + label, max_width, num_labels)
+        segments = segments_by_index(bounds, (start * max_width + width) * num_labels + label, max_width, num_labels)
         if not with_probabilities:
             return Decoded(segments, None)
         marginals = cpu.semi_markov_sums(dense, self._transition, lengths, True, self._threads).marginals
