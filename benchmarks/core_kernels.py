@@ -49,7 +49,8 @@ def _best_semi_markov(scores, transition, lengths):
 
 
 def _filtered_sums(local_scores, global_scores, transition, lengths):
-    kept, sums = cpu.sums_from_scores(local_scores, global_scores, transition, lengths)
+    kept = cpu.segments_from_scores(local_scores, global_scores, transition, lengths, find_best=False)
+    sums = cpu.filtered_sums(*kept.graph, kept.score, transition, lengths, skip=False)
     ones = np.ones(len(lengths), global_scores.dtype)
     expected = (sums.marginals, sums.transition_counts)
     return sums.log_partition, *cpu.dense_expectations(ones, *expected, kept, global_scores.shape)

@@ -182,14 +182,14 @@ def _looked_up(model: FilteredSemiMarkov | NestedSegments, nodes: FlatSegments) 
     if model.dense_scores is not None:
         index = torch.from_numpy(dense_index(nodes, model.dense_scores.shape)).to(model.dense_scores.device)
         return model.dense_scores.flatten().index_select(0, index)
-    index = index_in(nodes, model.candidates.on_host())
-    if (index < 0).any():
-        k = int((index < 0).argmax())
+    known = index_in(nodes, model.candidates.on_host())
+    if (known < 0).any():
+        k = int((known < 0).argmax())
         raise ValueError(
             f"required {named_at(nodes, k)} of sentence {nodes.sentence[k]} must be a candidate, since nothing else "
             "has a score: distributions made by from_scores have one for every span"
         )
-    return model.scores.index_select(0, torch.from_numpy(index).to(model.scores.device))
+    return model.scores.index_select(0, torch.from_numpy(known).to(model.scores.device))
 
 
 def _without_pairs(transition: Tensor, banned: Collection[Pair]) -> Tensor:

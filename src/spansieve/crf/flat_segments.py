@@ -71,6 +71,7 @@ def _raise_wrong(
 
 
 def named(segment: Sequence[int]) -> str:
+    """Write a segment as errors name it."""
     return f"segment ({', '.join(str(int(x)) for x in segment)})"
 
 
@@ -90,21 +91,21 @@ def segments_by_sentence(segments: FlatSegments) -> list[tuple[Segment, ...]]:
 class _Interned(dict[int, Segment]):
     """The segments of (L, K, Y) scores by their flat index, each made once.
 
-    The same ones come up again and again, and to look one up takes a third of the time that making it does.
+    The same segments come up again and again, and to look one up takes a third of the time that making it does.
     """
 
-    MOST = 1 << 16
+    MAX_SIZE = 1 << 16
 
     def __init__(self, max_width: int, num_labels: int) -> None:
         super().__init__()
         self.max_width, self.num_labels = max_width, num_labels
 
-    def __missing__(self, place: int) -> Segment:
-        span, label = divmod(place, self.num_labels)
+    def __missing__(self, index: int) -> Segment:
+        span, label = divmod(index, self.num_labels)
         start, width = divmod(span, self.max_width)
-        if len(self) >= self.MOST:
+        if len(self) >= self.MAX_SIZE:
             self.clear()
-        segment = self[place] = Segment(start, start + width + 1, label)
+        segment = self[index] = Segment(start, start + width + 1, label)
         return segment
 
 
@@ -112,10 +113,10 @@ _interned = functools.lru_cache(maxsize=16)(_Interned)
 
 
 def segments_by_index(
-    offsets: np.ndarray, place: np.ndarray, max_width: int, num_labels: int
+    offsets: np.ndarray, index: np.ndarray, max_width: int, num_labels: int
 ) -> list[tuple[Segment, ...]]:
     """One tuple of Segments per sentence, given the flat index of each in the (L, K, Y) scores of its sentence."""
-    flat = tuple(map(_interned(max_width, num_labels).__getitem__, place.tolist()))
+    flat = tuple(map(_interned(max_width, num_labels).__getitem__, index.tolist()))
     bounds = offsets.tolist()
     return [flat[a:z] for a, z in zip(bounds, bounds[1:])]
 
