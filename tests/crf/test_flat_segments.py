@@ -9,9 +9,9 @@ from spansieve.crf import flat_segments
 from spansieve.crf.flat_segments import FlatSegments, segments_by_index, segments_by_sentence
 
 
-def test_by_place_is_by_sentence(monkeypatch):
-    """Also where more places occur than are remembered."""
-    monkeypatch.setattr(flat_segments._Interned, "MOST", 10)
+def test_by_index_is_by_sentence(monkeypatch):
+    """Also where more segments occur than are cached."""
+    monkeypatch.setattr(flat_segments._Interned, "MAX_SIZE", 10)
     place = np.random.default_rng(0).integers(0, 7 * 3 * 4, 200)
     span, label = np.divmod(place, 4)
     start, width = np.divmod(span, 3)

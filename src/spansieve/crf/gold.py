@@ -46,7 +46,7 @@ class Parts:
 class FlatParts(NamedTuple):
     """Parts on the host, in order within each sentence."""
 
-    index: np.ndarray  # positions in the flattened scores
+    part: np.ndarray  # positions in the flattened scores
     sentence: np.ndarray
     label: np.ndarray
     num_sentences: int
@@ -54,12 +54,12 @@ class FlatParts(NamedTuple):
 
 def _part_arrays(parts: FlatParts, num_labels: int) -> tuple[np.ndarray, ...]:
     """The parts with the transitions between neighbours in a sentence."""
-    index, sentence, label, num_sentences = parts
+    part, sentence, label, num_sentences = parts
     is_pair = sentence[1:] == sentence[:-1]
     pair = (label[:-1] * num_labels + label[1:])[is_pair]
     pair_sentence = sentence[1:][is_pair]
     offsets = np.stack((offsets_of(sentence, num_sentences), offsets_of(pair_sentence, num_sentences)))
-    return index, sentence, pair, pair_sentence, offsets
+    return part, sentence, pair, pair_sentence, offsets
 
 
 @dataclass(frozen=True, eq=False)
