@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
 from benchmarks.timings import Contender
-from spansieve.crf.flat_segments import offsets_of, segments_by_place
+from spansieve.crf.flat_segments import offsets_of, segments_by_index
 from spansieve.crf.kernels import cpu
 
 SUFFIX = " kernel"
@@ -37,7 +37,7 @@ def kernels_on(work: Work, tasks: Sequence[str]) -> list[Contender]:
 
 def _best_filtered(local_scores, global_scores, transition, lengths):
     kept = cpu.segments_from_scores(local_scores, global_scores, transition, lengths)
-    return segments_by_place(kept.bounds[1], kept.chosen[1], *local_scores.shape[2:])
+    return segments_by_index(kept.bounds[1], kept.chosen[1], *local_scores.shape[2:])
 
 
 def _best_semi_markov(scores, transition, lengths):
@@ -45,11 +45,12 @@ def _best_semi_markov(scores, transition, lengths):
     sentence, start = place = widths.nonzero()
     max_width, num_labels = scores.shape[2:]
     at = (start * max_width + widths[place] - 1) * num_labels + labels[place]
-    return segments_by_place(offsets_of(sentence, len(lengths)), at, max_width, num_labels)
+    return segments_by_index(offsets_of(sentence, len(lengths)), at, max_width, num_labels)
 
 
 def _filtered_sums(local_scores, global_scores, transition, lengths):
-    kept, sums = cpu.sums_from_scores(local_scores, global_scores, transition, lengths)
+    kept = cpu.segments_from_scores(local_scores, global_scores, transition, lengths, find_best=False)
+    sums = cpu.filtered_sums(*kept.graph, kept.score, transition, lengths, skip=False)
     ones = np.ones(len(lengths), global_scores.dtype)
     expected = (sums.marginals, sums.transition_counts)
     return sums.log_partition, *cpu.dense_expectations(ones, *expected, kept, global_scores.shape)

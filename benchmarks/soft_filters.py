@@ -21,7 +21,7 @@ from benchmarks.process_usage import least_times, peak_memory
 from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import Contender, one_thread
 from spansieve.crf import FilteredSemiMarkov
-from spansieve.crf.filtered_dense import FilteredDense
+from spansieve.crf.filtered_cpu import FilteredOnCpuDense
 from spansieve.crf.kernels.cpu import dense_filter
 
 LISTED, EVERY_SPAN, LIBRARY = "listed", "every span", "the library"
@@ -117,7 +117,7 @@ def _forced(run: Callable[[], object], dense_from: float) -> Callable[[], object
 
 
 def _rows(kept: SoftFilter, candidates: float, timings: Sequence[tuple[Contender, float]]) -> list[dict[str, object]]:
-    chosen = EVERY_SPAN if isinstance(kept.distribution(), FilteredDense) else LISTED
+    chosen = EVERY_SPAN if isinstance(kept.distribution(), FilteredOnCpuDense) else LISTED
     rows = []
     for task in (MODE, LOG_PARTITION):
         times = {contender.name: 1e6 * took for contender, took in timings if contender.task == task}

@@ -11,7 +11,7 @@ import torch
 from benchmarks import soft_filters
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
 from benchmarks.soft_filters import EVERY_SPAN, LIBRARY, LISTED, SoftFilter
-from spansieve.crf import filtered_dense, filtered_fused
+from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.kernels.cpu import dense_filter
 from tests.benchmarks.terminal import terminal as terminal
 
@@ -33,8 +33,8 @@ def test_a_budget_is_what_is_kept_of_everything():
 @pytest.mark.parametrize("budget", [None, 9])
 def test_each_form_is_forced_and_answers_as_the_other_does(monkeypatch, budget):
     made: list[str] = []
-    for module, name in ((filtered_dense.FilteredDense, EVERY_SPAN), (filtered_fused.FilteredFused, LISTED)):
-        _tell_when_made(monkeypatch, module, name, made)
+    for kind, name in ((FilteredOnCpuDense, EVERY_SPAN), (FilteredOnCpu, LISTED)):
+        _tell_when_made(monkeypatch, kind, name, made)
     before = dense_filter.DENSE_FROM
     answers = {}
     for contender in soft_filters.forms_of(SoftFilter(SMALL, 1.5, budget)):

@@ -227,7 +227,8 @@ def test_the_one_label_above_null_is_found_wherever_it_stands(num_labels):
     places = np.arange(1, num_labels)
     local_scores[0, places, 0, places] = 1.0
     kept = cpu.filter_spans(local_scores, np.array([num_labels]))
-    assert kept.start.tolist() == kept.label.tolist() == places.tolist()
+    _, start, _, label = kept.graph
+    assert start.tolist() == label.tolist() == places.tolist()
 
 
 def test_more_candidates_than_the_usual_room():
@@ -311,7 +312,7 @@ def test_what_a_thread_finds_wrong_is_raised():
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("ask", [cpu.segments_from_scores, cpu.sums_from_scores])
+@pytest.mark.parametrize("ask", [cpu.segments_from_scores, cpu.kept_scores])
 @pytest.mark.usefixtures("any_work_is_worth_a_thread")
 def test_the_kernels_look_at_what_they_are_given(ask, threads):
     batch, lengths = busy_batch(0)

@@ -16,8 +16,7 @@ from torch.testing import assert_close
 
 from spansieve import Segment
 from spansieve.crf import FilteredSemiMarkov, Known, given
-from spansieve.crf.filtered_dense import FilteredDense
-from spansieve.crf.filtered_fused import FilteredFused
+from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.kernels import FilterLimits, reference
 from spansieve.crf.kernels.cpu import dense_filter, torch_api
 from tests import oracle
@@ -46,7 +45,7 @@ def of_batch(batch: Batch, dtype=torch.float64, limits=ALL_LABELS, gold=None, **
 
 
 def never_listed(distribution: FilteredSemiMarkov) -> bool:
-    return isinstance(distribution, FilteredDense) and "_kept" not in distribution.__dict__
+    return isinstance(distribution, FilteredOnCpuDense) and "_kept" not in distribution.__dict__
 
 
 # ---- Against enumeration ---------------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def test_equals_enumeration(sweep, data, drawn, limits):
     gold = data.draw(st.sampled_from([None, "some"])) and gold_for(data.draw, drawn.lengths, *drawn.scores.shape[2:])
     with dense_from(sweep):
         found = skipping(*arguments, drawn.lengths, gold, **limits._asdict())
-    assert isinstance(found, FilteredDense if sweep == 0 else FilteredFused)
+    assert isinstance(found, FilteredOnCpuDense if sweep == 0 else FilteredOnCpu)
     if gold is None:
         kept = oracle.kept_by_filter(local_scores, drawn.lengths, *limits)
     else:
@@ -247,15 +246,15 @@ def test_the_sweep_over_every_span_is_for_graphs_that_may_skip_and_have_almost_a
     few = torch.randn(2, 20, 4, 5)
     few[..., 0] = 3.0
     rest = (torch.randn(2, 20, 4, 5), torch.zeros(5, 5), [20, 13])
-    assert isinstance(skipping(everything, *rest, labels_per_span=4), FilteredDense)
-    assert isinstance(skipping(everything, *rest), FilteredDense)
-    assert isinstance(skipping(everything, *rest, budget=60), FilteredDense)
+    assert isinstance(skipping(everything, *rest, labels_per_span=4), FilteredOnCpuDense)
+    assert isinstance(skipping(everything, *rest), FilteredOnCpuDense)
+    assert isinstance(skipping(everything, *rest, budget=60), FilteredOnCpuDense)
     for listed in (
         skipping(few, *rest, labels_per_span=4),
         skipping(everything, *rest, budget=6),
         FilteredSemiMarkov.from_scores(everything, *rest),
     ):
-        assert not isinstance(listed, FilteredDense)
+        assert not isinstance(listed, FilteredOnCpuDense)
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 2, 3), (2, 0, 2, 3), (2, 4, 2, 1)])

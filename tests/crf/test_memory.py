@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
-from spansieve.crf.filtered_dense import FilteredDense
+from spansieve.crf.filtered_cpu import FilteredOnCpuDense
 
 LENGTHS = [8, 5]
 SEGMENTS = [[(0, 2, 1)], [(3, 4, 2)]]
@@ -25,7 +25,7 @@ def filtered_over_every_span(scores, transition):
     local_scores = torch.cat((torch.full_like(scores[..., :1], -torch.inf), scores[..., 1:].detach()), -1)
     arguments = (local_scores, scores, transition, LENGTHS, SEGMENTS)
     distribution = FilteredSemiMarkov.from_scores(*arguments, skip=True, labels_per_span=3)
-    assert isinstance(distribution, FilteredDense)
+    assert isinstance(distribution, FilteredOnCpuDense)
     return distribution
 
 

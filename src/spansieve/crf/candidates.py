@@ -203,7 +203,7 @@ def checked_gold(gold, lengths: Tensor, max_width: int, num_labels: int) -> Flat
     segments = flat_segments(gold)
     if lengths.device.type == "cpu":
         check_segments(segments, lengths.numpy(), max_width, num_labels)
-    else:  # the lengths are not looked at: that would make the host wait
+    else:  # the lengths are not read: that would synchronise the host
         check_segments(segments, np.full(len(lengths), np.iinfo(np.int64).max), max_width, num_labels)
     return segments
 
@@ -228,8 +228,8 @@ def candidate_mask(
     if gold is None:
         return mask
     arrays = (covered_tokens(gold, local_scores.shape[1]), dense_index(gold, local_scores.shape))
-    covered, place = arrays_to_device(arrays, local_scores.device)
-    return masked_for_training(mask, None if skip else covered, place)
+    covered, index = arrays_to_device(arrays, local_scores.device)
+    return masked_for_training(mask, None if skip else covered, index)
 
 
 def kept_mask(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> Tensor:
@@ -244,14 +244,14 @@ def kept_mask(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> Te
     return mask
 
 
-def masked_for_training(mask: Tensor, covered: Tensor | None, place: Tensor) -> Tensor:
+def masked_for_training(mask: Tensor, covered: Tensor | None, index: Tensor) -> Tensor:
     """Apply the training rules to a mask, in place: drop what is clear of gold, by the `covered` tokens (B, L + 1), how
     many of those before each position lie in gold, and add the flat indices of gold, (G,)."""
     if covered is not None:
         end = span_ends(mask)
         start, last = torch.arange(len(end), device=end.device)[:, None], covered.shape[1] - 1
         mask &= (covered[:, end.clamp(max=last)] > covered[:, start])[..., None]
-    mask.view(-1).index_fill_(0, place, True)
+    mask.view(-1).index_fill_(0, index, True)
     return mask
 
 

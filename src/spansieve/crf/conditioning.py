@@ -23,6 +23,8 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import compress
 from typing import TypeVar, cast
 
 import numpy as np
@@ -30,17 +32,26 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.chain_given import ChainGiven
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.evidence import FlatKnown, Known, Left, Pair, candidates_left, impossible_segments, in_banned_pair
+from spansieve.crf.evidence import (
+    DepthLabels,
+    FlatKnown,
+    Known,
+    Left,
+    Pair,
+    candidates_left,
+    impossible_segments,
+    in_banned_pair,
+)
 from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
-from spansieve.crf.flat_segments import FlatSegments, dense_index, named_at, places_among
+from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, named, named_at
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.linear_chain import LinearChain
 from spansieve.crf.nested import NestedSegments
-from spansieve.crf.nested_given import NestedGiven
 from spansieve.crf.semi_markov import SemiMarkov
-from spansieve.crf.tag_automaton import Tags, tag_pairs
+from spansieve.crf.tag_automaton import Tags, WatchedTags, tag_pairs
+from spansieve.segments import Segment
 
 Kind = TypeVar("Kind", bound=Distribution)
 
@@ -76,7 +87,7 @@ def _given_chain(chain: LinearChain, known, banned, tags: Tags | None) -> Linear
     if tags is None:
         raise ValueError("tags must say how segments are written, for a linear chain, got None")
     if isinstance(chain, ChainGiven):  # what was known of it before still is
-        known = [before.joined(one) for before, one in zip(chain.known, known, strict=True)]
+        known = [before.joined(more) for before, more in zip(chain.known, known, strict=True)]
         chain = chain.without_known
     flat = FlatKnown.of(known, chain.lengths.cpu().numpy(), tags.num_labels + 1, None)
     transition = _without_pairs(chain.transition, tag_pairs(banned, tags))
@@ -103,8 +114,8 @@ def _given_filtered(model: FilteredSemiMarkov, known, banned, remove: bool) -> F
         return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=model._kernel)
     dense = model.dense_scores
     if left.is_forbidden.any():
-        place = torch.from_numpy(dense_index(left.nodes, dense.shape)[left.is_forbidden]).to(dense.device)
-        dense = dense.flatten().index_fill(0, place, -torch.inf).view(dense.shape)
+        index = torch.from_numpy(dense_index(left.nodes, dense.shape)[left.is_forbidden]).to(dense.device)
+        dense = dense.flatten().index_fill(0, index, -torch.inf).view(dense.shape)
     return FilteredByIndex(candidates, dense, transition, skip, kernel=model._kernel)
 
 
@@ -112,8 +123,7 @@ def _skip_left(model: FilteredSemiMarkov, left: Left, banned: Collection[Pair]) 
     """Which candidates may be skipped, in short where that is all or none of them."""
     may_skip = in_banned_pair(left.nodes, banned)
     if isinstance(model.skip, Tensor):
-        at = places_among(left.nodes, model.candidates.on_host())
-        may_skip |= np.concatenate((model.skip.cpu().numpy(), [False]))[at]  # a new one is at -1
+        may_skip |= _of_before(model.skip, left.nodes, model)
     else:
         may_skip |= model.skip
     may_skip &= ~left.is_required
@@ -131,11 +141,9 @@ def _given_nested(model: NestedSegments, known, banned) -> NestedSegments:
     transition = _without_pairs(transition, banned)
     required = left.is_required
     if isinstance(model, NestedGiven):  # what was required before still is
-        at = places_among(left.nodes, model.candidates.on_host())
-        required = required | np.concatenate((model.is_required.cpu().numpy(), [False]))[at]
+        required = required | _of_before(model.is_required, left.nodes, model)
     is_required = torch.from_numpy(required).to(candidates.start.device)
-    scores = _looked_up(model, left.nodes) if model.dense_scores is None else None
-    return NestedGiven(candidates, scores, model.dense_scores, transition, model.has_labels, is_required, model._kernel)
+    return NestedGiven(model, candidates, _looked_up(model, left.nodes), transition, is_required)
 
 
 # ---- Candidates ------------------------------------------------------------------------------------------------------
@@ -145,14 +153,15 @@ def _left(model: FilteredSemiMarkov | NestedSegments, known, remove: bool, neste
     nodes, dense = model.candidates.on_host(), model.dense_scores
     num_labels = len(model.transition) if dense is None else dense.shape[3]
     if dense is None and nested and not cast(NestedSegments, model).has_labels:
-        num_labels = 1 + max(int(x.max(initial=1)) for x in (nodes.label, _most_labels(known)))
+        num_labels = 1 + max(int(x.max(initial=1)) for x in (nodes.label, _labels_in(known)))
     widest = None if dense is None else dense.shape[2]
     flat = FlatKnown.of(known, model.candidates.lengths.cpu().numpy(), num_labels, widest, nested)
     return candidates_left(nodes, flat, model.candidates.num_tokens, nested, remove)
 
 
-def _most_labels(known: Sequence[Known]) -> np.ndarray:
-    return np.array([s.label for one in known for s in (*one.required, *one.forbidden) if len(s) == 3], np.int64)
+def _labels_in(known: Sequence[Known]) -> np.ndarray:
+    segments = (segment for k in known for segment in (*k.required, *k.forbidden))
+    return np.array([segment.label for segment in segments if isinstance(segment, Segment)], np.int64)
 
 
 def _candidates(nodes: FlatSegments, like: Candidates) -> Candidates:
@@ -162,15 +171,25 @@ def _candidates(nodes: FlatSegments, like: Candidates) -> Candidates:
     return Candidates(offsets, start, end, label, like.lengths, like.num_tokens, widest)
 
 
+def _of_before(mask: Tensor, nodes: FlatSegments, model: FilteredSemiMarkov | NestedSegments) -> np.ndarray:
+    """What a mask of the model's candidates has for each node; False for one that is new."""
+    index = index_in(nodes, model.candidates.on_host())  # -1 for what is new
+    return np.concatenate((mask.cpu().numpy(), [False]))[index]
+
+
 def _looked_up(model: FilteredSemiMarkov | NestedSegments, nodes: FlatSegments) -> Tensor:
-    at = places_among(nodes, model.candidates.on_host())
-    if (at < 0).any():
-        k = int((at < 0).argmax())
+    """Gather the scores of nodes, which must have been candidates where scores are not dense."""
+    if model.dense_scores is not None:
+        index = torch.from_numpy(dense_index(nodes, model.dense_scores.shape)).to(model.dense_scores.device)
+        return model.dense_scores.flatten().index_select(0, index)
+    known = index_in(nodes, model.candidates.on_host())
+    if (known < 0).any():
+        k = int((known < 0).argmax())
         raise ValueError(
             f"required {named_at(nodes, k)} of sentence {nodes.sentence[k]} must be a candidate, since nothing else "
             "has a score: distributions made by from_scores have one for every span"
         )
-    return model.scores.index_select(0, torch.from_numpy(at).to(model.scores.device))
+    return model.scores.index_select(0, torch.from_numpy(known).to(model.scores.device))
 
 
 def _without_pairs(transition: Tensor, banned: Collection[Pair]) -> Tensor:
@@ -182,3 +201,101 @@ def _without_pairs(transition: Tensor, banned: Collection[Pair]) -> Tensor:
             raise ValueError(f"a banned pair must be of labels below {len(transition)}, got ({first}, {second})")
         is_banned[first, second] = True
     return transition.masked_fill(is_banned.to(transition.device), -torch.inf)
+
+
+# ---- Distributions that given() makes --------------------------------------------------------------------------------
+
+
+class ChainGiven(LinearChain):
+    """A linear chain given what is known: its own tags outside, those of watched segments too inside."""
+
+    def __init__(self, chain: LinearChain, known: Sequence[Known], flat: FlatKnown, tags: Tags) -> None:
+        self.without_known, self.known = chain, known
+        _, num_tokens, self._num_tags = chain.scores.shape
+        lengths, device = chain.lengths.cpu().numpy(), chain.scores.device
+        self.written = WatchedTags(flat, tags, self._num_tags, lengths, num_tokens)
+        self._base = torch.from_numpy(self.written.base).to(device)
+        is_impossible = torch.from_numpy(self.written.is_impossible(flat, num_tokens)).to(device)
+        scores = chain.scores.index_select(2, self._base).masked_fill(is_impossible, -torch.inf)
+        can_follow = torch.from_numpy(self.written.can_follow()).to(device)
+        by_watch = chain.transition.index_select(0, self._base).index_select(1, self._base)
+        by_watch = by_watch.masked_fill(~can_follow, -torch.inf)
+        super().__init__(scores, by_watch, chain.lengths, kernel=chain._kernel)
+
+    @property
+    def marginals(self) -> Tensor:
+        return _folded(super().marginals, self._base, self._num_tags, 2)
+
+    @property
+    def transition_counts(self) -> Tensor:
+        rows = _folded(super().transition_counts, self._base, self._num_tags, 1)
+        return _folded(rows, self._base, self._num_tags, 2)
+
+    def _cut(self, tags: Tensor) -> list[list[int]]:
+        return super()._cut(self._base[tags.to(torch.int64)])
+
+    def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
+        num_sentences, num_tokens, _ = self.scores.shape
+        own = Gold.from_tags(structures, (num_sentences, num_tokens, self._num_tags))  # checks them
+        return self._parts_of_gold(own)
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        shape = (*self.scores.shape[:2], self._num_tags)
+        if gold.shape != shape:
+            raise ValueError(f"gold must be made for scores of shape {shape}, got {gold.shape}")
+        bounds = gold.parts.offsets[0].tolist()
+        tags = (gold.parts.part % self._num_tags).tolist()
+        written = [self.written.of_sequence(b, tags[a:z]) for b, (a, z) in enumerate(zip(bounds, bounds[1:]))]
+        return super()._parts_of_gold(Gold.from_tags(written, self.scores.shape, self.scores.device))
+
+
+class NestedGiven(NestedSegments):
+    """Laminar sets with all of the required candidates, which no other crosses and with whose span there is no other.
+
+    Labels become `DepthLabels`, so that a required segment is missing nowhere.
+    """
+
+    def __init__(
+        self,
+        model: NestedSegments,
+        candidates: Candidates,
+        scores: Tensor,
+        transition: Tensor,
+        is_required: Tensor,
+    ) -> None:
+        device = scores.device
+        label = candidates.label if model.has_labels else torch.zeros_like(candidates.label)
+        masks = (is_required.cpu().numpy(), label.cpu().numpy())
+        labels = DepthLabels(candidates.on_host(), *masks, len(transition), candidates.num_tokens)
+        self._label_of = torch.from_numpy(labels.label_of).to(device)
+        by_depth = transition.index_select(0, self._label_of).index_select(1, self._label_of)
+        by_depth = by_depth.masked_fill(~torch.from_numpy(labels.can_meet).to(device), -torch.inf)
+        nodes = replace(candidates, label=torch.from_numpy(labels.of_node).to(device))
+        super().__init__(nodes, scores, by_depth, kernel=model._kernel)
+        self.candidates, self.dense_scores, self.is_required = candidates, model.dense_scores, is_required
+        self.has_labels, self.label_transition, self._required = model.has_labels, transition, labels.required
+
+    @property
+    def transition_counts(self) -> Tensor:
+        num_labels = len(self.label_transition)
+        rows = _folded(super().transition_counts, self._label_of, num_labels, 1)
+        return _folded(rows, self._label_of, num_labels, 2)
+
+    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+        for b, (required, segments) in enumerate(zip(self._required_segments(), structures)):
+            missing = set(required).difference(map(tuple, segments))
+            if missing:
+                raise ValueError(f"segmentation {b} is outside the support: {named(min(missing))} is required")
+        return super()._parts(structures)
+
+    def _required_segments(self) -> list[tuple[Segment, ...]]:
+        is_required, offsets = self.is_required.tolist(), self.candidates.offsets.tolist()
+        by_sentence = zip(self.candidates.segments(), offsets)
+        return [tuple(compress(segments, is_required[low:])) for segments, low in by_sentence]
+
+
+def _folded(values: Tensor, label_of: Tensor, num_labels: int, dim: int) -> Tensor:
+    """Add up along one axis what the labels of a finer set stand for."""
+    shape = list(values.shape)
+    shape[dim] = num_labels
+    return values.new_zeros(shape).index_add(dim, label_of, values)

@@ -30,8 +30,12 @@ class Distribution(ABC):
     the scores and the transition, which half precision enters as float32.
     """
 
-    def __init__(self, scores: Tensor, transition: Tensor, num_sentences: int, kernel: ModuleType = reference) -> None:
-        self.scores = scores
+    def __init__(
+        self, scores: Tensor | None, transition: Tensor, num_sentences: int, kernel: ModuleType = reference
+    ) -> None:
+        """`scores` is None where a subclass makes them on demand, as a property."""
+        if scores is not None:
+            self.scores = scores
         self.transition = transition
         self.num_sentences = num_sentences
         self._kernel = kernel
@@ -44,11 +48,20 @@ class Distribution(ABC):
 
     @abstractmethod
     def _parts(self, structures: Sequence[Any]) -> Parts:
-        """The structures taken apart. Raises ValueError, naming the part, where one has no place in the model."""
+        """Take structures apart. Raises ValueError, naming the part, where one is outside the support."""
 
     @abstractmethod
     def _structures(self, is_part: Tensor) -> list[Any]:
-        """The structures put together from a mask like the scores, one per sentence."""
+        """Put structures together from a mask like the scores, one per sentence."""
+
+    @property
+    def _part_scores(self) -> Tensor:
+        """The scores that `Parts` index and that gradients go to: `scores`, or what those were gathered from."""
+        return self.scores
+
+    def _gathered(self, part_scores: Tensor) -> Tensor:
+        """Gather `scores` from `_part_scores`."""
+        return part_scores
 
     @property
     def _part_sentence(self) -> Tensor | None:
@@ -68,6 +81,16 @@ class Distribution(ABC):
         return values.flatten(1).sum(1)
 
     # ---- What a kernel may compute faster
+
+    def _sums_to_save(self, scores: Tensor, transition: Tensor) -> Sums:
+        """Compute the sums that a backward pass takes, as `_input_gradients` takes them."""
+        return self._sums(scores, transition, True)
+
+    def _input_gradients(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients of `_part_scores` and of the transition, from that of log Z, (B,)."""
+        if can(self._kernel, "weighted_expectations") and not torch.is_grad_enabled():
+            return self._kernel.weighted_expectations(gradient, marginals, counts, self._part_sentence)
+        return self._spread(gradient) * marginals, (gradient @ counts.flatten(1)).view(self.transition.shape)
 
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         with torch.set_grad_enabled(with_marginals):
@@ -120,7 +143,7 @@ class Distribution(ABC):
 
     def score(self, structures: Sequence[Any] | Gold) -> Tensor:
         """The unnormalised log-probability of one structure per sentence, (B,); structures as such, or as `Gold`."""
-        return self._score_of(self._checked_parts(structures), self.scores, self.transition)
+        return self._score_of(self._checked_parts(structures), self._part_scores, self.transition)
 
     def log_prob(self, structures: Sequence[Any] | Gold) -> Tensor:
         """log P(structure) of one structure per sentence, (B,): at most 0, but for rounding.
@@ -129,18 +152,18 @@ class Distribution(ABC):
         """
         parts = self._checked_parts(structures)
         if self._is_tracked and "_tracked_log_partition" not in self.__dict__:
-            return _LogProb.apply(self._without_caches(), parts, self.scores, self.transition)
-        return self._score_of(parts, self.scores, self.transition) - self.log_partition
+            return _LogProb.apply(self._copy_for_graph(), parts, self._part_scores, self.transition)
+        return self._score_of(parts, self._part_scores, self.transition) - self.log_partition
 
     @property
     def max_score(self) -> Tensor:
         """The score of the mode, (B,); no gradient: `score(mode)` has one."""
-        return self._best_found[0]
+        return self._best_structures[0]
 
     @property
     def mode(self) -> list[Any]:
         """The most probable structure of each sentence. Of equals, that which comes first in the order of `_total`."""
-        max_score, structures = self._best_found
+        max_score, structures = self._best_structures
         check_possible(max_score.tolist())
         return structures
 
@@ -151,13 +174,13 @@ class Distribution(ABC):
         with torch.enable_grad():
             scores, transition = self._leaves(KBest(k), self.scores, self.transition)
             total = self._total(KBest(k), scores, transition)
-            found = []
+            by_rank = []
             for rank in range(k):
                 (is_part,) = _gradients(total[rank].sum(), (scores,), retain_graph=rank < k - 1)
-                found.append(self._structures(is_part.sum(0) > 0))
+                by_rank.append(self._structures(is_part.sum(0) > 0))
         values = total.detach().T.tolist()
         return [
-            [(found[rank][b], value) for rank, value in enumerate(values[b]) if value > -torch.inf]
+            [(by_rank[rank][b], value) for rank, value in enumerate(values[b]) if value > -torch.inf]
             for b in range(self.num_sentences)
         ]
 
@@ -177,14 +200,14 @@ class Distribution(ABC):
 
     @property
     def _is_tracked(self) -> bool:
-        return torch.is_grad_enabled() and (self.scores.requires_grad or self.transition.requires_grad)
+        return torch.is_grad_enabled() and (self._part_scores.requires_grad or self.transition.requires_grad)
 
     # What is in the graph and what is not are kept apart: computed first without gradients, log Z must not come back
     # without them when the loss is made of it.
 
     @cached_property
     def _tracked_log_partition(self) -> Tensor:
-        return _LogPartition.apply(self._without_caches(), self.scores, self.transition)
+        return _LogPartition.apply(self._copy_for_graph(), self._part_scores, self.transition)
 
     @cached_property
     def _plain_log_partition(self) -> Tensor:
@@ -197,30 +220,30 @@ class Distribution(ABC):
 
     @cached_property
     def _tracked_expectations(self) -> tuple[Tensor, Tensor]:
-        return Expectations.apply(self._without_caches(), self.scores, self.transition)
+        return Expectations.apply(self._copy_for_graph(), self.scores, self.transition)
 
     @cached_property
     def _plain_expectations(self) -> tuple[Tensor, Tensor]:
         sums = self._sums(self.scores, self.transition, True)
         return sums.marginals, sums.transition_counts
 
-    def _without_caches(self) -> Distribution:
-        """A copy for the graph to hold: it would otherwise hold the distribution that caches the graph."""
-        bare = object.__new__(type(self))
-        bare.__dict__.update(self.__dict__)
-        return bare
+    def _copy_for_graph(self) -> Distribution:
+        """Copy what the graph is to hold: it would otherwise hold the distribution that caches the graph."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
 
     @cached_property
-    def _best_found(self) -> tuple[Tensor, list[Any]]:
+    def _best_structures(self) -> tuple[Tensor, list[Any]]:
         return self._best()
 
     def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
         if len(structures) != self.num_sentences:
             raise ValueError(f"structures must be one per sentence, {self.num_sentences}, got {len(structures)}")
         parts = self._parts_of_gold(structures) if isinstance(structures, Gold) else self._parts(structures)
-        if self.scores.is_cpu:
+        if self._part_scores.is_cpu:
             for index, sentence, scores, name in (
-                (parts.part, parts.sentence, self.scores, "part"),
+                (parts.part, parts.sentence, self._part_scores, "part"),
                 (parts.pair, parts.pair_sentence, self.transition, "transition"),
             ):
                 is_impossible = scores.detach().flatten().index_select(0, index) == -torch.inf
@@ -251,21 +274,14 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, distribution, scores, transition):
-        sums = distribution._sums(scores, transition, True)
+        sums = distribution._sums_to_save(scores, transition)
         ctx.distribution = distribution
         ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
         return sums.log_partition.to(scores.dtype)
 
     @staticmethod
     def backward(ctx, gradient):
-        scores, transition, marginals, counts = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for the gradient of the gradient
-            marginals, counts = Expectations.apply(ctx.distribution, scores, transition)
-        elif can(ctx.distribution._kernel, "weighted_expectations"):
-            weighted = ctx.distribution._kernel.weighted_expectations
-            return None, *weighted(gradient, marginals, counts, ctx.distribution._part_sentence)
-        to_transition = (gradient @ counts.flatten(1)).view(transition.shape)
-        return None, ctx.distribution._spread(gradient) * marginals, to_transition
+        return None, *ctx.distribution._input_gradients(gradient, *_differentiable(ctx))
 
 
 class _LogProb(torch.autograd.Function):
@@ -273,7 +289,7 @@ class _LogProb(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, distribution, parts, scores, transition):
-        sums = distribution._sums(scores, transition, True)
+        sums = distribution._sums_to_save(scores, transition)
         ctx.distribution, ctx.parts = distribution, parts
         ctx.save_for_backward(scores, transition, sums.marginals, sums.transition_counts)
         ctx.is_surplus = scores.ndim > 1 and can(distribution._kernel, "log_prob")
@@ -283,17 +299,23 @@ class _LogProb(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        scores, transition, marginals, counts = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            marginals, counts = Expectations.apply(ctx.distribution, scores, transition)
-        elif ctx.is_surplus:  # the kernel has taken what the structure has off already
-            return None, None, *ctx.distribution._kernel.weighted_expectations(gradient, marginals, counts, None, -1.0)
-        parts, less = ctx.parts, -gradient
-        to_scores = (ctx.distribution._spread(less) * marginals).flatten()
-        to_scores = to_scores.index_add(0, parts.part, gradient.index_select(0, parts.sentence))
-        to_transition = less @ counts.flatten(1)
-        to_transition = to_transition.index_add(0, parts.pair, gradient.index_select(0, parts.pair_sentence))
-        return None, None, to_scores.view(scores.shape), to_transition.view(transition.shape)
+        distribution, parts = ctx.distribution, ctx.parts
+        marginals, counts = _differentiable(ctx)
+        if ctx.is_surplus and not torch.is_grad_enabled():  # the kernel has taken what the structure has off already
+            return None, None, *distribution._kernel.weighted_expectations(gradient, marginals, counts, None, -1.0)
+        to_scores, to_transition = distribution._input_gradients(-gradient, marginals, counts)
+        to_scores = to_scores.contiguous()
+        to_scores.view(-1).index_add_(0, parts.part, gradient.index_select(0, parts.sentence))
+        to_transition.view(-1).index_add_(0, parts.pair, gradient.index_select(0, parts.pair_sentence))
+        return None, None, to_scores, to_transition
+
+
+def _differentiable(ctx) -> tuple[Tensor, Tensor]:
+    """Marginals and counts as they were saved or, for the gradient of the gradient, in the graph."""
+    scores, transition, marginals, counts = ctx.saved_tensors
+    if not torch.is_grad_enabled():
+        return marginals, counts
+    return Expectations.apply(ctx.distribution, ctx.distribution._gathered(scores), transition)
 
 
 class Expectations(torch.autograd.Function):
@@ -327,8 +349,8 @@ def _gradients(value: Tensor, leaves: Sequence[Tensor], **options) -> tuple[Tens
     """torch.autograd.grad, with zeros for what the value does not depend on."""
     if not value.requires_grad:
         return tuple(torch.zeros_like(leaf) for leaf in leaves)
-    found = torch.autograd.grad(value, leaves, allow_unused=True, **options)
-    return tuple(torch.zeros_like(leaf) if f is None else f for f, leaf in zip(found, leaves))
+    gradients = torch.autograd.grad(value, leaves, allow_unused=True, **options)
+    return tuple(torch.zeros_like(leaf) if g is None else g for g, leaf in zip(gradients, leaves))
 
 
 def _product(probability: Tensor, score: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from spansieve.crf.flat_segments import (
     named,
     named_at,
 )
+from spansieve.crf.kernels import RequiredDepths
 from spansieve.segments import Segment
 
 Pair = tuple[int, int]  # of labels: what comes first, or contains; and what follows, or is contained
@@ -49,7 +50,7 @@ class Known:
 
     def __post_init__(self) -> None:
         required = tuple(dict.fromkeys(Segment(*segment) for segment in self.required))
-        forbidden = tuple(Segment(*one) if len(one) == 3 else Span(*one) for one in self.forbidden)
+        forbidden = tuple(Segment(*part) if len(part) == 3 else Span(*part) for part in self.forbidden)
         object.__setattr__(self, "required", required)
         object.__setattr__(self, "forbidden", forbidden)
         object.__setattr__(self, "complete", tuple(Span(*span) for span in self.complete))
@@ -79,20 +80,20 @@ class FlatKnown(NamedTuple):
         if len(known) != len(lengths):
             raise ValueError(f"known must be one per sentence, {len(lengths)}, got {len(known)}")
         widest = int(lengths.max(initial=1)) if max_width is None else max_width
-        required = in_order(flat_segments([one.required for one in known]))
+        required = in_order(flat_segments([evidence.required for evidence in known]))
         check_segments(required, lengths, widest, num_labels)
         _check_together(required, nested)
         labels = range(1, num_labels)
-        forbidden = flat_segments([[s for f in one.forbidden for s in _labelled(f, labels)] for one in known])
-        complete = flat_segments([[(*span, 1) for span in one.complete] for one in known])
+        forbidden = flat_segments([[s for f in evidence.forbidden for s in _labelled(f, labels)] for evidence in known])
+        complete = flat_segments([[(*span, 1) for span in evidence.complete] for evidence in known])
         for segments in (forbidden, complete):
             check_segments(segments, lengths, int(lengths.max(initial=1)), num_labels)
         _check_allowed(required, forbidden)
         return cls(required, _no_wider(forbidden, widest), complete)
 
 
-def _labelled(one: Segment | Span, labels: range) -> list[Segment]:
-    return [one] if isinstance(one, Segment) else [Segment(*one, label) for label in labels]
+def _labelled(part: Segment | Span, labels: range) -> list[Segment]:
+    return [part] if isinstance(part, Segment) else [Segment(*part, label) for label in labels]
 
 
 def _no_wider(segments: FlatSegments, widest: int) -> FlatSegments:
@@ -106,12 +107,12 @@ def _check_together(required: FlatSegments, nested: bool) -> None:
     for b, (low, high) in enumerate(pairwise(required.offsets.tolist())):
         # Those that are in order and pairwise disjoint are all disjoint.
         for first, second in combinations(range(low, high), 2) if nested else pairwise(range(low, high)):
-            one, other = (Segment(*(int(column[k]) for column in required[1:])) for k in (first, second))
-            is_within = (one.contains(other) or other.contains(one)) and one.width != other.width
-            if one.overlaps(other) and not (nested and is_within):
+            left, right = (Segment(*(int(column[k]) for column in required[1:])) for k in (first, second))
+            is_within = (left.contains(right) or right.contains(left)) and left.width != right.width
+            if left.overlaps(right) and not (nested and is_within):
                 wrong = "cross or have one span" if nested else "overlap"
                 raise ValueError(
-                    f"required segments must not {wrong}, got {named(one)} and {named(other)} of sentence {b}"
+                    f"required segments must not {wrong}, got {named(left)} and {named(right)} of sentence {b}"
                 )
 
 
@@ -153,7 +154,7 @@ class Left(NamedTuple):
 
     nodes: FlatSegments  # sorted by (sentence, end, start, label)
     is_required: np.ndarray  # (N,)
-    is_forbidden: np.ndarray  # (N,): those that were left in all the same
+    is_forbidden: np.ndarray  # (N,): forbidden, and still a node: no path may take it
 
 
 def candidates_left(
@@ -164,8 +165,8 @@ def candidates_left(
     is_new = ~are_among(known.required, nodes)
     columns = [np.concatenate((a, b[is_new])) for a, b in zip(_columns(nodes), _columns(known.required))]
     order = np.lexsort((columns[3], columns[1], columns[2], columns[0]))
-    sentence, *place = (column[order] for column in columns)
-    every = FlatSegments(np.searchsorted(sentence, np.arange(len(nodes.offsets))), *place)
+    sentence, *spans = (column[order] for column in columns)
+    every = FlatSegments(np.searchsorted(sentence, np.arange(len(nodes.offsets))), *spans)
     is_required = are_among(every, known.required)
     is_clashing = ~is_required & (_crosses if nested else _touches)(every, known.required, num_tokens)
     is_forbidden = are_among(every, known.forbidden)
@@ -190,11 +191,11 @@ def _crosses(nodes: FlatSegments, required: FlatSegments, num_tokens: int) -> np
     """Which nodes share a token with a required segment, neither strictly within the other."""
     is_crossing = np.zeros(len(nodes.start), bool)
     for b, start, end in zip(required.sentence, required.start, required.end):
-        those = slice(nodes.offsets[b], nodes.offsets[b + 1])
-        first, last = nodes.start[those], nodes.end[those]
+        nodes_here = slice(nodes.offsets[b], nodes.offsets[b + 1])
+        first, last = nodes.start[nodes_here], nodes.end[nodes_here]
         shares = (first < end) & (start < last)
         is_around, is_within = (first <= start) & (end <= last), (start <= first) & (last <= end)
-        is_crossing[those] |= shares & (is_around == is_within)
+        is_crossing[nodes_here] |= shares & (is_around == is_within)
     return is_crossing
 
 
@@ -212,3 +213,47 @@ def in_banned_pair(nodes: FlatSegments, banned: Collection[Pair]) -> np.ndarray:
             is_in[here] |= before & (end[here] <= latest)
             is_in[here] |= after & (start[here] >= earliest)
     return is_in
+
+
+# ---- Nested segments -------------------------------------------------------------------------------------------------
+
+
+class DepthLabels:
+    """Labels with their depth in required segments, for laminar sets that must have those.
+
+    A label becomes one for each depth of the segment, and of its content. A segment may then be right below another
+    only where that one's content is as deep as it is itself, or a required segment would be missing between the two;
+    and likewise a token that is in no further segment.
+    """
+
+    def __init__(
+        self, nodes: FlatSegments, is_required: np.ndarray, label: np.ndarray, num_labels: int, num_tokens: int
+    ) -> None:
+        sentence = nodes.sentence
+        change = np.zeros((len(nodes.offsets) - 1, num_tokens + 1), np.int64)
+        np.add.at(change, (sentence[is_required], nodes.start[is_required]), 1)
+        np.add.at(change, (sentence[is_required], nodes.end[is_required]), -1)
+        of_token = np.ascontiguousarray(change.cumsum(1)[:, :-1])  # (B, L): nothing crosses, so tokens may be counted
+        depth = _depth_of_nodes(nodes, is_required)
+        num_depths = 1 + int(depth.max(initial=0))
+        self.label_of, rest = np.divmod(np.arange(num_labels * num_depths * 2), num_depths * 2)
+        self._depth, goes_deeper = np.divmod(rest, 2)
+        self.of_node = (label * num_depths + depth) * 2 + is_required  # (N,)
+        self.required = RequiredDepths(of_token, self._depth + goes_deeper)
+
+    @property
+    def can_meet(self) -> np.ndarray:
+        """Which second label may be right below which first, a mask."""
+        return self.required.content[:, None] == self._depth[None]
+
+
+def _depth_of_nodes(nodes: FlatSegments, is_required: np.ndarray) -> np.ndarray:
+    """(N,): in how many required segments each candidate strictly lies."""
+    depth = np.zeros(len(nodes.start), np.int64)
+    sentence = nodes.sentence
+    for k in np.flatnonzero(is_required):
+        here = slice(nodes.offsets[sentence[k]], nodes.offsets[sentence[k] + 1])
+        start, end = nodes.start[here], nodes.end[here]
+        is_narrower = end - start < nodes.end[k] - nodes.start[k]
+        depth[here] += (nodes.start[k] <= start) & (end <= nodes.end[k]) & is_narrower
+    return depth

@@ -1,4 +1,4 @@
-"""The filtered semi-Markov CRF from dense scores: filter and graph in one.
+"""The filtered semi-Markov CRF from dense scores: what is checked, and which class has it.
 
 Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 """
@@ -6,53 +6,20 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from types import ModuleType
-from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import (
-    Candidates,
-    candidate_mask,
-    candidates_of_mask,
-    in_place,
-    kept_mask,
-    masked_for_training,
-)
-from spansieve.crf.distribution import Distribution
-from spansieve.crf.filtered_dense import FilteredDense
-from spansieve.crf.filtered_fused import FilteredFused, filtered_at_once
-from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
-from spansieve.crf.flat_segments import FlatSegments, check_segments, dense_index, named
-from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import FilterLimits, Sums
+from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask, in_place
+from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
+from spansieve.crf.filtered_cuda import FilteredOnCuda
+from spansieve.crf.filtered_semi_markov import DenseInputs, FilteredSemiMarkov
+from spansieve.crf.flat_segments import check_segments, dense_index, named
+from spansieve.crf.gold import Gold
+from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.kernels.dispatch import can, kernel_for
-from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
-
-
-class DenseInputs(NamedTuple):
-    """What `FilteredSemiMarkov.from_scores` takes, checked."""
-
-    local_scores: Tensor  # (B, L, K, Y)
-    global_scores: Tensor  # (B, L, K, Y)
-    transition: Tensor  # (Y, Y)
-    lengths: Tensor  # (B,)
-    given_gold: Sequence[Sequence[Segment]] | Gold | None
-    gold: Gold | None
-    skip: bool
-    limits: FilterLimits
-
-    @property
-    def is_tracked(self) -> bool:
-        return (self.global_scores.requires_grad or self.transition.requires_grad) and torch.is_grad_enabled()
-
-    @property
-    def gold_segments(self) -> FlatSegments | None:
-        return None if self.gold is None else self.gold.segments
 
 
 def filtered_from_scores(
@@ -65,6 +32,7 @@ def filtered_from_scores(
     limits: FilterLimits,
     kernel: ModuleType | None,
 ) -> FilteredSemiMarkov:
+    """Make the distribution for the device of the scores, by the kernels there are."""
     scores = checked_scores("global_scores", global_scores, 4, look=False)
     kernel = kernel or kernel_for(scores)
     # The compiled filter looks at the local scores that decide something, at the global ones of what it keeps, and at
@@ -86,9 +54,9 @@ def filtered_from_scores(
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
     inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip, limits)
     if is_fused:
-        found = filtered_at_once(inputs, kernel)
-        return FilteredDense(inputs, kernel) if found is None else FilteredFused(inputs, kernel, found)
-    return FilteredByMask(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
+        is_dense_cheaper = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
+        return FilteredOnCpuDense(inputs, kernel) if is_dense_cheaper else FilteredOnCpu(inputs, kernel)
+    return FilteredOnCuda(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
 
 
 def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
@@ -133,73 +101,3 @@ class FilteredByIndex(FilteredSemiMarkov):
     @property
     def marginals(self) -> Tensor:
         return in_place(super().marginals, self._index, self.dense_scores.shape)
-
-
-class FilteredByMask(FilteredSemiMarkov):
-    """The filtered distribution with dense scores throughout and the candidates as a mask: no step of the loss
-    synchronises the host with a GPU.
-
-    The candidates are listed only on demand.
-    """
-
-    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
-        self._inputs = inputs
-        self.lengths, self.skip = inputs.lengths, inputs.skip
-        Distribution.__init__(self, inputs.global_scores, inputs.transition, len(inputs.lengths), kernel)
-
-    @property
-    def dense_scores(self) -> Tensor:  # type: ignore[override]
-        return self.scores
-
-    @cached_property
-    def is_candidate(self) -> Tensor:
-        """What the filter keeps, a mask (B, L, K, Y)."""
-        local_scores, gold, limits = self._inputs.local_scores, self._inputs.gold, self._inputs.limits
-        if limits.budget is None:
-            return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip, limits.labels_per_span)
-        mask = kept_mask(local_scores, self.lengths, limits)
-        if gold is None:
-            return mask
-        return masked_for_training(mask, None if self.skip else gold.covered, gold.parts.part)
-
-    @cached_property
-    def candidates(self) -> Candidates:  # type: ignore[override]
-        _, num_tokens, max_width, _ = self.scores.shape
-        return Candidates(*candidates_of_mask(self.is_candidate), self.lengths, num_tokens, max_width)
-
-    @cached_property
-    def _index(self) -> Tensor:
-        return dense_index(self.candidates, self.scores.shape)
-
-    def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
-        return super()._total(semiring, scores.flatten(1)[:, self._index], transition)
-
-    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
-        return self._kernel.dense_filtered_sums(
-            self.is_candidate, scores, transition, self.lengths, self.skip, with_marginals
-        )
-
-    def _best(self) -> tuple[Tensor, list[Any]]:
-        return self._kernel.dense_filtered_best(
-            self.is_candidate, self.scores.detach(), self.transition.detach(), self.lengths, self.skip
-        )
-
-    def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        return super()._structures(is_part.flatten()[self._index])
-
-    @property
-    def _part_sentence(self) -> Tensor | None:
-        return None
-
-    def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
-        # The gold that the candidates were made for is a path by construction; to look would synchronise the host.
-        if self._inputs.gold is not None and structures is self._inputs.given_gold:
-            return self._inputs.gold.parts
-        return super()._checked_parts(structures)
-
-    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        return self._parts_of_gold(Gold.from_segments(structures, self.scores.shape, None, self.scores.device))
-
-    def _parts_of_gold(self, gold: Gold) -> Parts:
-        super()._parts_of_gold(gold)  # raises unless it is a path
-        return gold.parts

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,14 +19,15 @@ from spansieve.crf.candidates import Candidates, checked_limits
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.flat_segments import (
     FlatSegments,
+    dense_index,
     flat_segments,
     in_order,
+    index_in,
     named_at,
-    places_among,
     segments_by_sentence,
 )
 from spansieve.crf.gold import FlatParts, Gold, Parts
-from spansieve.crf.kernels import Sums, reference
+from spansieve.crf.kernels import FilterLimits, Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import checked_scores, checked_transition
@@ -88,8 +90,8 @@ class FilteredSemiMarkov(Distribution):
         `labels_per_span` and `budget` are the filter's (see `Candidates.from_local_scores`).
 
         With gold, both training rules hold (see `Candidates.for_training`). `marginals` are dense too, 0 where nothing
-        is kept. On the CPU the filter and the best path are one pass, or one over every span where paths may skip and
-        nearly all is kept; on a GPU nothing in the loss synchronises the host.
+        is kept. On the CPU one pass over the scores filters and finds the best path, or goes over every span where
+        paths may skip and nearly all is kept; on a GPU nothing in the loss synchronises the host.
         """
         limits = checked_limits(labels_per_span, budget)
         return _maker()(local_scores, global_scores, transition, lengths, gold, skip, limits, kernel)
@@ -132,9 +134,13 @@ class FilteredSemiMarkov(Distribution):
         return self._parts_of_segments(gold.segments)
 
     def _parts_of_segments(self, segments: FlatSegments) -> Parts:
-        nodes = self._nodes_of_paths(segments)
-        parts = FlatParts(nodes, segments.sentence, segments.label, self.num_sentences)
-        return Parts.of(parts, len(self.transition), self.scores.device)
+        index = self._part_index(self._nodes_of_paths(segments), segments)
+        parts = FlatParts(index, segments.sentence, segments.label, self.num_sentences)
+        return Parts.of(parts, len(self.transition), self.transition.device)
+
+    def _part_index(self, nodes: np.ndarray, segments: FlatSegments) -> np.ndarray:
+        """The flat index of segments, which are these candidates, in `_part_scores`."""
+        return nodes
 
     def _nodes_of_paths(self, segments: FlatSegments) -> np.ndarray:
         """The candidate of each segment. Raises unless the segments of each sentence are a path."""
@@ -162,9 +168,58 @@ class FilteredSemiMarkov(Distribution):
         return node
 
 
+class DenseInputs(NamedTuple):
+    """The arguments of `FilteredSemiMarkov.from_scores`, checked."""
+
+    local_scores: Tensor  # (B, L, K, Y)
+    global_scores: Tensor  # (B, L, K, Y)
+    transition: Tensor  # (Y, Y)
+    lengths: Tensor  # (B,)
+    given_gold: Sequence[Sequence[Segment]] | Gold | None
+    gold: Gold | None
+    skip: bool
+    limits: FilterLimits
+
+    @property
+    def gold_segments(self) -> FlatSegments | None:
+        return None if self.gold is None else self.gold.segments
+
+
+class FilteredFromScores(FilteredSemiMarkov):
+    """The filtered distribution of dense scores. A subclass for each device filters, and lists candidates on demand."""
+
+    def __init__(self, inputs: DenseInputs, scores: Tensor | None, kernel: ModuleType) -> None:
+        # The constructor of FilteredSemiMarkov takes and checks candidates, which are not listed yet.
+        Distribution.__init__(self, scores, inputs.transition, len(inputs.lengths), kernel)
+        self._inputs, self.lengths, self.skip = inputs, inputs.lengths, inputs.skip
+        self.dense_scores: Tensor = inputs.global_scores
+
+    @property
+    def _part_scores(self) -> Tensor:
+        return self.dense_scores
+
+    def _gathered(self, part_scores: Tensor) -> Tensor:
+        return part_scores.flatten().index_select(0, self._index)
+
+    @cached_property
+    def _index(self) -> Tensor:
+        """The flat index of the candidates in the dense scores, (N,)."""
+        return dense_index(self.candidates, self.dense_scores.shape)
+
+    def _part_index(self, nodes: np.ndarray, segments: FlatSegments) -> np.ndarray:
+        return dense_index(segments, self.dense_scores.shape)
+
+    def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
+        # The gold that the candidates were made for is a path by construction, unless it overlaps itself.
+        gold = self._inputs.gold
+        if gold is not None and structures is self._inputs.given_gold and gold.is_disjoint:
+            return gold.parts
+        return super()._checked_parts(structures)
+
+
 @functools.cache
 def _maker():
-    """The maker of the distribution of dense scores: kinds of this one, which cannot be imported at the top."""
+    """The maker of the distribution of dense scores: subclasses of this one, which cannot be imported at the top."""
     from spansieve.crf.filtered_from_scores import filtered_from_scores
 
     return filtered_from_scores
@@ -172,7 +227,7 @@ def _maker():
 
 def index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:
     """The position of each segment among the candidates."""
-    index = places_among(segments, candidates.on_host())
+    index = index_in(segments, candidates.on_host())
     if (index < 0).any():
         at = int((index < 0).argmax())
         raise ValueError(
@@ -181,8 +236,8 @@ def index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:
     return index
 
 
-def _raise_no_edge(segments: FlatSegments, at: int, place: str) -> None:
+def _raise_no_edge(segments: FlatSegments, at: int, where: str) -> None:
     raise ValueError(
-        f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand {place}: "
+        f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand {where}: "
         f"the two overlap or leave room for a candidate between, and only maximal ones are paths (skip=True allows any)"
     )

@@ -71,6 +71,7 @@ def _raise_wrong(
 
 
 def named(segment: Sequence[int]) -> str:
+    """Write a segment as errors name it."""
     return f"segment ({', '.join(str(int(x)) for x in segment)})"
 
 
@@ -90,32 +91,32 @@ def segments_by_sentence(segments: FlatSegments) -> list[tuple[Segment, ...]]:
 class _Interned(dict[int, Segment]):
     """The segments of (L, K, Y) scores by their flat index, each made once.
 
-    The same ones come up again and again, and to look one up takes a third of the time that making it does.
+    The same segments come up again and again, and to look one up takes a third of the time that making it does.
     """
 
-    MOST = 1 << 16
+    MAX_SIZE = 1 << 16
 
     def __init__(self, max_width: int, num_labels: int) -> None:
         super().__init__()
         self.max_width, self.num_labels = max_width, num_labels
 
-    def __missing__(self, place: int) -> Segment:
-        span, label = divmod(place, self.num_labels)
+    def __missing__(self, index: int) -> Segment:
+        span, label = divmod(index, self.num_labels)
         start, width = divmod(span, self.max_width)
-        if len(self) >= self.MOST:
+        if len(self) >= self.MAX_SIZE:
             self.clear()
-        segment = self[place] = Segment(start, start + width + 1, label)
+        segment = self[index] = Segment(start, start + width + 1, label)
         return segment
 
 
 _interned = functools.lru_cache(maxsize=16)(_Interned)
 
 
-def segments_by_place(
-    offsets: np.ndarray, place: np.ndarray, max_width: int, num_labels: int
+def segments_by_index(
+    offsets: np.ndarray, index: np.ndarray, max_width: int, num_labels: int
 ) -> list[tuple[Segment, ...]]:
     """One tuple of Segments per sentence, given the flat index of each in the (L, K, Y) scores of its sentence."""
-    flat = tuple(map(_interned(max_width, num_labels).__getitem__, place.tolist()))
+    flat = tuple(map(_interned(max_width, num_labels).__getitem__, index.tolist()))
     bounds = offsets.tolist()
     return [flat[a:z] for a, z in zip(bounds, bounds[1:])]
 
@@ -139,14 +140,14 @@ def keys_of(*several: FlatSegments) -> list[np.ndarray]:
     return [((s.sentence * size + s.end) * size + s.start) * num_labels + s.label for s in several]
 
 
-def places_among(segments: FlatSegments, sorted_ones: FlatSegments) -> np.ndarray:
-    """The index of each segment among others sorted by (sentence, end, start, label), -1 where it is none of them."""
-    wanted, known = keys_of(segments, sorted_ones)
-    at = np.searchsorted(known, wanted)
-    is_there = np.concatenate((known, [-1]))[at] == wanted
+def index_in(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
+    """The index of each segment in others sorted by (sentence, end, start, label), -1 where it is none of them."""
+    keys, other_keys = keys_of(segments, others)
+    index = np.searchsorted(other_keys, keys)
+    is_one = np.concatenate((other_keys, [-1]))[index] == keys
     # What is no segment at all may have the key of one that is.
-    is_there &= (segments.start >= 0) & (segments.start < segments.end) & (segments.label > 0)
-    return np.where(is_there, at, -1)
+    is_one &= (segments.start >= 0) & (segments.start < segments.end) & (segments.label > 0)
+    return np.where(is_one, index, -1)
 
 
 def in_order(segments: FlatSegments) -> FlatSegments:

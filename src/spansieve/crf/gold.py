@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ class Parts:
 class FlatParts(NamedTuple):
     """Parts on the host, in order within each sentence."""
 
-    place: np.ndarray  # positions in the flattened scores
+    part: np.ndarray  # positions in the flattened scores
     sentence: np.ndarray
     label: np.ndarray
     num_sentences: int
@@ -53,12 +54,12 @@ class FlatParts(NamedTuple):
 
 def _part_arrays(parts: FlatParts, num_labels: int) -> tuple[np.ndarray, ...]:
     """The parts with the transitions between neighbours in a sentence."""
-    place, sentence, label, num_sentences = parts
+    part, sentence, label, num_sentences = parts
     is_pair = sentence[1:] == sentence[:-1]
     pair = (label[:-1] * num_labels + label[1:])[is_pair]
     pair_sentence = sentence[1:][is_pair]
     offsets = np.stack((offsets_of(sentence, num_sentences), offsets_of(pair_sentence, num_sentences)))
-    return place, sentence, pair, pair_sentence, offsets
+    return part, sentence, pair, pair_sentence, offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +112,18 @@ class Gold:
                 at = wrong[0]
                 which = f"tag {tag[at]} at token {token[at]} of sentence {sentence[at]}"
                 raise ValueError(f"{which}: the {name} must lie between 0 and {bound - 1}")
-        place = (sentence * num_tokens + token) * num_tags + tag
-        return cls(tuple(shape), Parts.of(FlatParts(place, sentence, tag, num_sentences), num_tags, device))
+        index = (sentence * num_tokens + token) * num_tags + tag
+        return cls(tuple(shape), Parts.of(FlatParts(index, sentence, tag, num_sentences), num_tags, device))
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @cached_property
+    def is_disjoint(self) -> bool:
+        """Whether no two of its segments, which are in order, share a token."""
+        assert self.segments is not None
+        start, end, sentence = self.segments.start, self.segments.end, self.segments.sentence
+        return not ((start[1:] < end[:-1]) & (sentence[1:] == sentence[:-1])).any()
 
     def to(self, device: torch.device | str) -> Gold:
         parts = Parts(*(getattr(self.parts, field.name).to(device) for field in fields(Parts)))

@@ -22,7 +22,9 @@ from spansieve.crf.validation import checked_lengths, checked_scores, checked_tr
 
 
 class LinearChain(Distribution):
-    """A distribution over the tag sequences of each sentence. A structure is a list of tag ids, one per token.
+    """A distribution over the tag sequences of each sentence (Lafferty et al., Conditional Random Fields, ICML 2001).
+
+    A structure is a list of tag ids, one per token.
 
     `scores[b, i, y]` is the score of tag y at token i of sentence b; `transition[y', y]` of y' followed by y. With
     `constraints`, sequences that break them are no part of the model: they have no probability and are never predicted.
@@ -73,7 +75,7 @@ class LinearChain(Distribution):
 
     def _parts_of_gold(self, gold: Gold) -> Parts:
         parts = super()._parts_of_gold(gold)
-        if self.lengths.is_cpu:  # elsewhere to look would make the host wait
+        if self.lengths.is_cpu:  # elsewhere that would synchronise the host
             counts = parts.offsets[0].diff()
             if not torch.equal(counts, self.lengths):
                 b = int((counts != self.lengths).int().argmax())

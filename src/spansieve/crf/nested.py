@@ -98,7 +98,18 @@ class NestedSegments(Distribution):
             candidates = Candidates.from_local_scores(local_scores, lengths, **limits)
         else:
             candidates = Candidates.for_training(local_scores, lengths, _listed(gold), skip=True, **limits)
-        return _NestedByIndex(candidates, scores, transition, kernel)
+        flat = scores.flatten().index_select(0, dense_index(candidates, scores.shape))
+        distribution = NestedSegments(candidates, flat, transition, kernel=kernel)
+        distribution.dense_scores = scores
+        return distribution
+
+    @property
+    def marginals(self) -> Tensor:
+        """P(candidate): (N,), or like the dense scores where those are from there, 0 elsewhere. Differentiable."""
+        if self.dense_scores is None:
+            return super().marginals
+        shape = self.dense_scores.shape
+        return in_place(super().marginals, dense_index(self.candidates, shape), shape)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.nested(semiring, scores, transition, self._nodes, self._required)
@@ -143,21 +154,6 @@ class NestedSegments(Distribution):
         return self._parts(_listed(gold))
 
 
-class _NestedByIndex(NestedSegments):
-    """The nested distribution, with scores gathered from dense ones. `marginals` are dense again, (B, L, K, Y)."""
-
-    def __init__(
-        self, candidates: Candidates, scores: Tensor, transition: Tensor | None, kernel: ModuleType | None
-    ) -> None:
-        self.dense_scores: Tensor = scores
-        self._index = dense_index(candidates, scores.shape)
-        super().__init__(candidates, scores.flatten().index_select(0, self._index), transition, kernel=kernel)
-
-    @property
-    def marginals(self) -> Tensor:
-        return in_place(super().marginals, self._index, self.dense_scores.shape)
-
-
 def _listed(gold: Sequence[Sequence[Segment]] | Gold) -> Sequence[Sequence[Segment]]:
     if not isinstance(gold, Gold):
         return gold
@@ -173,15 +169,15 @@ def containers(segments: FlatSegments) -> np.ndarray:
     """
     start, end, sentence = segments.start.tolist(), segments.end.tolist(), segments.sentence.tolist()
     around = np.full(len(start), -1, np.int64)
-    open_ones: list[int] = []
+    stack: list[int] = []  # the segments that are not over at the present start, outermost first
     for k in range(len(start)):
-        while open_ones and (sentence[open_ones[-1]] != sentence[k] or end[open_ones[-1]] <= start[k]):
-            open_ones.pop()
-        if open_ones:
-            around[k] = last = open_ones[-1]
+        while stack and (sentence[stack[-1]] != sentence[k] or end[stack[-1]] <= start[k]):
+            stack.pop()
+        if stack:
+            around[k] = last = stack[-1]
             if end[k] > end[last] or (start[k], end[k]) == (start[last], end[last]):
                 _raise_not_laminar(segments, last, k)
-        open_ones.append(k)
+        stack.append(k)
     return around
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spansieve.crf.kernels.cpu.filtered import filtered_best
+from spansieve.crf.kernels.cpu.filtered_sweeps import filtered_best
 
 
 def best_disjoint(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, named, offsets_of, segments_by_place
+from spansieve.crf.flat_segments import FlatSegments, named, offsets_of, segments_by_index
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
@@ -24,7 +24,8 @@ from spansieve.segments import Segment
 
 
 class SemiMarkov(Distribution):
-    """A distribution over the segmentations of each sentence.
+    """A distribution over the segmentations of each sentence (Sarawagi & Cohen, Semi-Markov Conditional Random Fields,
+    NeurIPS 2004).
 
     A structure is a tuple of Segments that covers the sentence from left to right, null ones (label 0) included.
     `scores[b, i, w, y]` is the score of the segment that starts at token i of sentence b, has width w + 1 and label y.
@@ -68,16 +69,16 @@ class SemiMarkov(Distribution):
             self.scores.detach(), self.transition.detach(), self.lengths
         )
         width, label = widths.cpu().numpy(), labels.cpu().numpy()
-        sentence, start = place = width.nonzero()
-        return max_score, self._segments(sentence, start, width[place] - 1, label[place])
+        sentence, start = where = width.nonzero()
+        return max_score, self._segments(sentence, start, width[where] - 1, label[where])
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         return self._segments(*is_part.cpu().numpy().nonzero())
 
     def _segments(self, sentence: np.ndarray, start: np.ndarray, width: np.ndarray, label: np.ndarray):
         _, _, max_width, num_labels = self.scores.shape
-        place = (start * max_width + width) * num_labels + label
-        return segments_by_place(offsets_of(sentence, self.num_sentences), place, max_width, num_labels)
+        index = (start * max_width + width) * num_labels + label
+        return segments_by_index(offsets_of(sentence, self.num_sentences), index, max_width, num_labels)
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         # On a GPU the lengths are not looked at, since that would synchronise the host.

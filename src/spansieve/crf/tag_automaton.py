@@ -1,6 +1,6 @@
-"""Tags that encode which segments must be there and which must not: in NumPy, without torch.
+"""Tags that encode which segments are required and which are forbidden: in NumPy, without torch.
 
-Required segments and tokens that are no entity fix tags. That a segment is *not* there is no matter of single tags: a
+Required segments and tokens that are no entity fix tags. That a segment does *not* occur is no matter of single tags: a
 sequence may have each of them, only not all. So a segment that starts where a forbidden one does, with its label, is
 written in tags of its own, which encode where it started until it ends: where it must not, they cannot.
 
@@ -107,8 +107,8 @@ class WatchedTags:
         return is_impossible
 
     def _fix(self, required: FlatSegments, is_impossible: np.ndarray) -> None:
-        for b, *place in zip(required.sentence, *required[1:]):
-            segment = Segment(*map(int, place))
+        for b, *numbers in zip(required.sentence, *required[1:]):
+            segment = Segment(*map(int, numbers))
             is_impossible[b, segment.start : segment.end] = True
             is_impossible[b, np.arange(segment.start, segment.end), self.tags.of_segment(segment)] = False
             if segment.end < self.lengths[b]:

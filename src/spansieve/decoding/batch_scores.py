@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from spansieve.crf.depth_labels import DepthLabels
 from spansieve.crf.evidence import (
+    DepthLabels,
     FlatKnown,
     Known,
     Pair,
@@ -23,7 +23,7 @@ from spansieve.crf.evidence import (
     impossible_segments,
     in_banned_pair,
 )
-from spansieve.crf.flat_segments import FlatSegments, dense_index, offsets_of, places_among
+from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, offsets_of
 from spansieve.crf.kernels import cpu
 from spansieve.crf.tag_automaton import WatchedTags, tag_pairs
 from spansieve.decoding.tag_codec import Chain, TagCodec
@@ -147,7 +147,7 @@ class CandidateScores:
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         marginals = cpu.filtered_sums(**self._graph).marginals
-        values = marginals[places_among(segments, self.segments)]
+        values = marginals[index_in(segments, self.segments)]
         return values if self.dense is None else self.dense.weighted(values, segments)
 
     @property
@@ -194,7 +194,7 @@ class NestedScores:
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         marginals = cpu.nested_sums(**self._graph).marginals
-        values = marginals[places_among(segments, self.segments)]
+        values = marginals[index_in(segments, self.segments)]
         return values if self.dense is None else self.dense.weighted(values, segments)
 
     @cached_property

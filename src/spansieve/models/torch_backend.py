@@ -14,7 +14,7 @@ from torch import Tensor
 
 from spansieve.crf import SemiMarkov
 from spansieve.crf.candidates import kept_mask
-from spansieve.crf.filtered_from_scores import FilteredByMask
+from spansieve.crf.filtered_cuda import FilteredOnCuda
 from spansieve.crf.flat_segments import dense_index, flat_segments
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
@@ -147,7 +147,7 @@ class TorchBackend:
         if self.decoder.settings.kind == "nested":
             return kept_mask(scores[0], lengths, self.decoder.limits)
         distribution = self.tagger.head.distribution_of(scores, lengths)
-        assert isinstance(distribution, FilteredByMask)
+        assert isinstance(distribution, FilteredOnCuda)
         return distribution.is_candidate
 
     def _decoded_on_device(self, scores: tuple[Tensor, ...], lengths: Tensor, with_probabilities: bool) -> Decoded:

@@ -16,7 +16,7 @@ from numba import njit
 
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.kernels import cpu, reference
-from spansieve.crf.kernels.cpu import jit, linear_chain, simd, torch_api
+from spansieve.crf.kernels.cpu import chain_sweeps, jit, simd, torch_api
 from tests.batches import Batch, random_batch
 
 # ---- Arithmetic ------------------------------------------------------------------------------------------------------
@@ -166,7 +166,6 @@ def everything_asked(batch: Batch, threads: int) -> list[np.ndarray]:
         *cpu.dense_skip_sums(kept_scores, batch.transition, lengths, threads=threads),
         *cpu.dense_skip_best(kept_scores, batch.transition, lengths, threads=threads),
         *cpu.filter_spans(batch.local_scores, lengths, threads=threads)[:2],
-        *(array for found in cpu.sums_from_scores(*dense, threads=threads) for array in (*found[:3], *found[5:])),
         *cpu.filtered_best(*flat, threads=threads),
         *cpu.filtered_sums(*flat, threads=threads),
         *cpu.semi_markov_best(batch.scores, batch.transition, lengths, threads=threads),
@@ -277,7 +276,7 @@ def test_a_chain_at_the_edge_of_scaled_probabilities(spread, num_labels):
 def test_what_is_impossible_leaves_a_chain_in_range(monkeypatch):
     """Constraints do not send a sentence into log space, which takes twice as long; a score of -1e4 does."""
     seen = []
-    monkeypatch.setattr(linear_chain, "_sum_in_log_space", lambda which, *_: seen.extend(which))
+    monkeypatch.setattr(chain_sweeps, "_sum_in_log_space", lambda which, *_: seen.extend(which))
     batch = random_batch(0, (6, 5, 4), 1, 9)
     batch.transition[3:, :3] = batch.scores[0, 2, :, 4:] = -np.inf
     lengths, tag_scores = np.array(batch.lengths), np.ascontiguousarray(batch.scores[:, :, 0])

@@ -14,7 +14,7 @@ class Sums(NamedTuple):
 
 
 class RequiredDepths(NamedTuple):
-    """How deep in segments that must be there each token lies, and the content of each label of a container.
+    """How deep in required segments each token lies, and the content of each label of a container.
 
     A token may lie in no further segment only right below a container whose content is as deep as the token: between
     any other and the token a required segment is missing.

@@ -4,15 +4,14 @@ Axes: B sentences, L tokens, K widths, Y labels (or tags), N candidates. Each fu
 only where the work outweighs the cost of starting them.
 """
 
+from spansieve.crf.kernels.cpu.chain_sweeps import linear_chain_sums
 from spansieve.crf.kernels.cpu.dense_filter import is_dense_cheaper, kept_scores
 from spansieve.crf.kernels.cpu.dense_skip import dense_skip_best, dense_skip_sums
 from spansieve.crf.kernels.cpu.filter import filter_spans, segments_from_scores
-from spansieve.crf.kernels.cpu.filtered import filtered_best, filtered_sums
-from spansieve.crf.kernels.cpu.fused import dense_expectations, sums_from_scores
-from spansieve.crf.kernels.cpu.gradients import weighted_expectations
-from spansieve.crf.kernels.cpu.linear_chain import linear_chain_sums
-from spansieve.crf.kernels.cpu.nested import nested_best, nested_sums
-from spansieve.crf.kernels.cpu.semi_markov import linear_chain_best, semi_markov_best, semi_markov_sums
+from spansieve.crf.kernels.cpu.filtered_sweeps import filtered_best, filtered_sums
+from spansieve.crf.kernels.cpu.laminar_sweeps import nested_best, nested_sums
+from spansieve.crf.kernels.cpu.semi_markov_sweeps import linear_chain_best, semi_markov_best, semi_markov_sums
+from spansieve.crf.kernels.cpu.sums import dense_expectations, weighted_expectations
 
 __all__ = [
     "dense_expectations",
@@ -30,6 +29,5 @@ __all__ = [
     "segments_from_scores",
     "semi_markov_best",
     "semi_markov_sums",
-    "sums_from_scores",
     "weighted_expectations",
 ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import PLAIN_FILTER
-from spansieve.crf.kernels.cpu.budget import NO_BUDGET, rank_of_label
 from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
 from spansieve.crf.kernels.cpu.jit import compiled, over_sentences
+from spansieve.crf.kernels.cpu.sentence_filter import NO_BUDGET, rank_of_label
 
 DENSE_FROM = 0.45  # candidates a span, about where the two break even: results/soft_filters_cpu.md
 STARTS = 16  # looked at to estimate how many candidates there are

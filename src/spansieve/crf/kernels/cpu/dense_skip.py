@@ -28,17 +28,17 @@ from spansieve.crf.kernels.cpu.log_space import (
     sum_by_label,
     sum_step,
 )
-from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
 from spansieve.crf.kernels.cpu.span_workspace import (
     add,
     count_pairs,
     merge_max,
-    room_for_best,
-    room_for_sums,
+    new_best_workspace,
+    new_sums_workspace,
     scatter,
     tile,
     with_weights,
 )
+from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 
 def dense_skip_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
@@ -75,13 +75,13 @@ def _free_of_null(transition):
 @allocating
 def _sums(first, last, scores, transition, lengths, *sums):
     model, transposed = with_weights(scores, transition, lengths)
-    _both_ways(first, last, model, transposed, room_for_sums(scores, True), *sums)
+    _both_ways(first, last, model, transposed, new_sums_workspace(scores, True), *sums)
 
 
 @compiled
-def _both_ways(first, last, model, transposed, room, log_partition, marginals, counts, with_marginals):
+def _both_ways(first, last, model, transposed, space, log_partition, marginals, counts, with_marginals):
     scores, transition, weights, offset, lengths = model
-    forward, backward, pairs = room
+    forward, backward, pairs = space
     for b in range(first, last):
         length = lengths[b]
         if length == 0:
@@ -100,22 +100,22 @@ def _both_ways(first, last, model, transposed, room, log_partition, marginals, c
 
 
 @compiled
-def _sum_forward(scores, transition, weights, offset, length, room):
+def _sum_forward(scores, transition, weights, offset, length, space):
     """Segments are scattered from their start, where the scores lie side by side, to the row of their end in the ring;
     what had ended before is one more of them there."""
     max_width, num_labels = scores.shape[1:]
-    before, ended = room.before, room.ended
+    before, ended = space.before, space.ended
     before[0] = 0.0
     _only_nothing(ended[0])
     for i in range(length + 1):
         if i > 0:
-            segments, count = room.by_end[i % max_width], min(i, max_width)
+            segments, count = space.by_end[i % max_width], min(i, max_width)
             tile(ended[i - 1], 1, segments[count * num_labels :])
-            sum_by_label(segments, count + 1, ended[i], room.exps, room.totals)
-            room.ended_top[i] = sum_step(
-                ended[i], transition, weights, offset, before[i], room.ended_exps[i], room.totals
+            sum_by_label(segments, count + 1, ended[i], space.exps, space.totals)
+            space.ended_top[i] = sum_step(
+                ended[i], transition, weights, offset, before[i], space.ended_exps[i], space.totals
             )
-        scatter(before[i], scores[i], i, min(max_width, length - i), room.by_end)
+        scatter(before[i], scores[i], i, min(max_width, length - i), space.by_end)
 
 
 @compiled
@@ -155,26 +155,26 @@ def _only_nothing(row):
 
 @allocating
 def _best(first, last, scores, *arguments):
-    _trace(first, last, room_for_best(scores), scores, *arguments)
+    _trace(first, last, new_best_workspace(scores), scores, *arguments)
 
 
 @compiled
-def _trace(first, last, room, scores, transition, lengths, max_score, widths, labels):
+def _trace(first, last, space, scores, transition, lengths, max_score, widths, labels):
     for b in range(first, last):
         position, label = lengths[b], 0
-        _max_forward(scores[b], transition, position, room)
-        max_score[b] = room.before[position, 0]
-        while room.before[position, label] != 0:  # the empty path comes first
-            position, end, label = _segment_before(scores[b], room, transition, position, label)
+        _max_forward(scores[b], transition, position, space)
+        max_score[b] = space.before[position, 0]
+        while space.before[position, label] != 0:  # the empty path comes first
+            position, end, label = _segment_before(scores[b], space, transition, position, label)
             widths[b, position] = end - position
             labels[b, position] = label
 
 
 @compiled
-def _max_forward(scores, transition, length, room):
+def _max_forward(scores, transition, length, space):
     """Segments are merged from their start, where the scores lie side by side, into what will have ended."""
     max_width, num_labels = scores.shape[1:]
-    before, ended = room.before, room.ended
+    before, ended = space.before, space.ended
     flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
     flat_ended = ended.reshape(ended.size)
     before[0] = 0.0
@@ -188,23 +188,23 @@ def _max_forward(scores, transition, length, room):
         count = min(max_width, length - i)
         if count == 0:
             break
-        tile(before[i], count, room.tiled)
-        merge_max(room.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
+        tile(before[i], count, space.tiled)
+        merge_max(space.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
 
 
 @compiled
-def _segment_before(scores, room, transition, position, following):
+def _segment_before(scores, space, transition, position, following):
     """Start, end and label of the first segment in (end, start, label) order that leads best to a segment with the
     label `following` at this position, or with 0 to the end."""
     max_width, num_labels = scores.shape[1:]
-    best = room.before[position, following]
+    best = space.before[position, following]
     end = position
     for y in range(1, num_labels):
-        if room.ended[end, y] + transition[y, following] == best:
-            end = _first_end(room.ended, y, transition[y, following], best, end)
+        if space.ended[end, y] + transition[y, following] == best:
+            end = _first_end(space.ended, y, transition[y, following], best, end)
     for start in range(max(0, end - max_width), end):
         for y in range(1, num_labels):
-            value = room.before[start, y] + scores[start, end - start - 1, y]
+            value = space.before[start, y] + scores[start, end - start - 1, y]
             if value + transition[y, following] == best:
                 return start, end, y
     return 0, 0, 0  # not reached: something attains the maximum

@@ -12,7 +12,7 @@ from spansieve.crf.kernels.cpu.jit import compiled, reduction, vectorised
 from spansieve.crf.kernels.cpu.simd import exp, log
 
 UNDERFLOW = 1e-290  # a sum of exponentials below this may have lost terms that count
-LARGEST_SCALE = 600.0  # exp of more than this leaves no room for further factors
+LARGEST_SCALE = 600.0  # exp of more than this overflows with further factors
 
 
 @vectorised

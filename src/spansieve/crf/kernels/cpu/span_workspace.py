@@ -42,7 +42,7 @@ class Pairs(NamedTuple):
 
 
 @allocating
-def room_for_sums(scores, skip):
+def new_sums_workspace(scores, skip):
     """Allocate the workspaces of forward-backward. `scores` are a batch's, (B, L, K, Y)."""
     num_tokens, max_width, num_labels = scores.shape[1:]
     shape, row = (num_tokens + 1, num_labels), (max_width + skip) * num_labels
@@ -68,7 +68,7 @@ def room_for_sums(scores, skip):
 
 
 @allocating
-def room_for_best(scores):
+def new_best_workspace(scores):
     num_tokens, max_width, num_labels = scores.shape[1:]
     unused = np.empty((1, 1))
     return Forward(

@@ -84,28 +84,16 @@ def filter_spans(
     return _tensors(cpu.filter_spans(*arrays, gold, keep_all, _threads(), limits).graph)
 
 
+def is_dense_cheaper(local_scores: Tensor, lengths: Tensor, limits: FilterLimits = PLAIN_FILTER) -> bool:
+    return cpu.is_dense_cheaper(*_arrays(local_scores, lengths), limits)
+
+
 def segments_from_scores(
-    local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool, limits=PLAIN_FILTER,
-    unless_dense: bool = False,
-) -> Kept | None:  # fmt: skip
-    """The candidates with their global scores and, if wanted, which of them the best path takes and its score.
-
-    `unless_dense`: nothing where a sweep over every span is cheaper, which can be so with `skip`.
-    """
+    local_scores, global_scores, transition, lengths, gold, skip: bool, find_best: bool, limits=PLAIN_FILTER
+) -> Kept:
+    """The candidates with their global scores and, if wanted, which of them the best path takes and its score."""
     arrays = _array(local_scores), _array(global_scores), _array(transition), _array(lengths)
-    if unless_dense and skip and cpu.is_dense_cheaper(arrays[0], arrays[3], limits):
-        return None
     return cpu.segments_from_scores(*arrays, gold, skip, find_best, torch.get_num_threads(), limits)
-
-
-def sums_from_scores(
-    local_scores, global_scores, transition, lengths, gold, skip: bool, limits=PLAIN_FILTER, unless_dense: bool = False
-) -> tuple[Kept, Sums] | None:
-    """The candidates with their global scores, and the sums over the paths through them, all of it arrays."""
-    arrays = _arrays(local_scores, global_scores, transition, lengths)
-    if unless_dense and skip and cpu.is_dense_cheaper(arrays[0], arrays[3], limits):
-        return None
-    return cpu.sums_from_scores(*arrays, gold, skip, _threads(), limits)
 
 
 def kept_sums(kept: Kept, transition: Tensor, lengths: Tensor, skip: bool, with_marginals: bool) -> Sums:

@@ -1,4 +1,4 @@
-"""The GPU backend, in Triton: what `sweeps.py` computes, launched without synchronising the host."""
+"""The GPU backend, in Triton: what `triton_kernels.py` computes, launched without synchronising the host."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from torch import Tensor
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.flat_segments import FlatSegments, offsets_of, segments_by_sentence
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums, cpu
+from spansieve.crf.kernels import RequiredDepths, Sums, cpu
 from spansieve.crf.kernels.cuda.launch import launch
-from spansieve.crf.kernels.cuda.log_prob import follow_paths, weighted
-from spansieve.crf.kernels.cuda.nested import nested_best as nested_best
-from spansieve.crf.kernels.cuda.nested import nested_sums as nested_sums
-from spansieve.crf.kernels.cuda.sweeps import expectations, filter_spans, filtered_sweep, semi_markov_sweep, trace_back
+from spansieve.crf.kernels.cuda.triton_kernels import (
+    expectations,
+    filter_spans,
+    filtered_sweep,
+    follow_paths,
+    semi_markov_sweep,
+    trace_back,
+    weighted,
+)
 from spansieve.segments import Segment
 
 _BLOCK = 128  # parts that a program takes at once
@@ -117,11 +122,11 @@ def dense_filter(
     local_scores, lengths = _ready(local_scores, lengths)
     is_candidate = torch.zeros(local_scores.shape, dtype=torch.bool, device=local_scores.device)
     covered = None if gold is None or skip else gold.covered
-    place, num_gold = (None, 0) if gold is None else (gold.parts.part, len(gold.parts.part))
+    gold_index, num_gold = (None, 0) if gold is None else (gold.parts.part, len(gold.parts.part))
     with torch.cuda.device_of(local_scores):
         launch(
             filter_spans, (B, L + _blocks(num_gold, B * _BLOCK)),
-            local_scores, lengths, covered, place, is_candidate.view(torch.uint8), L, num_gold,
+            local_scores, lengths, covered, gold_index, is_candidate.view(torch.uint8), L, num_gold,
             LABELS=min(labels_per_span, Y), BLOCK=_BLOCK, **_tile(local_scores),
         )  # fmt: skip
     return is_candidate
@@ -143,8 +148,8 @@ def dense_filtered_best(
     have started.
     """
     B, L, K, Y = scores.shape
-    place, flat, transition_here, lengths_here = _on_host(is_candidate, scores, transition, lengths)
-    span, label = np.divmod(place, Y)
+    flat_index, flat, transition_here, lengths_here = _on_host(is_candidate, scores, transition, lengths)
+    span, label = np.divmod(flat_index, Y)
     first, width = np.divmod(span, K)
     sentence, start = np.divmod(first, L)
     end = start + width + 1
@@ -163,15 +168,15 @@ def _on_host(
     """Transfer to the host: the flat index of the candidates, their scores, the transition and the lengths."""
     is_small = scores.numel() <= _COPIED_WHOLE and scores.dtype in (torch.float32, torch.float64)
     if not is_small:
-        place = is_candidate.view(-1).nonzero()[:, 0]
-        flat = scores.flatten().index_select(0, place)
-        return tuple(tensor.cpu().numpy() for tensor in (place, flat, transition, lengths))  # type: ignore[return-value]
+        flat_index = is_candidate.view(-1).nonzero()[:, 0]
+        flat = scores.flatten().index_select(0, flat_index)
+        return tuple(tensor.cpu().numpy() for tensor in (flat_index, flat, transition, lengths))  # type: ignore[return-value]
     # Each copy synchronises the host: all at once, and what is no candidate no number.
     marked = scores.masked_fill(~is_candidate, torch.nan).flatten()
     packed = torch.cat((marked, transition.to(scores.dtype).flatten(), lengths.to(scores.dtype))).cpu().numpy()
     all_scores, transition_here, lengths_here = np.split(packed, np.cumsum((scores.numel(), transition.numel())))
-    place = np.flatnonzero(~np.isnan(all_scores))
-    return place, all_scores[place], transition_here.reshape(transition.shape), lengths_here.astype(np.int64)
+    flat_index = np.flatnonzero(~np.isnan(all_scores))
+    return flat_index, all_scores[flat_index], transition_here.reshape(transition.shape), lengths_here.astype(np.int64)
 
 
 def filtered_sums(
@@ -184,19 +189,19 @@ def filtered_sums(
     if isinstance(skip, Tensor):
         return _sums_on_host(candidates, scores, transition, skip, with_marginals)
     shape = (candidates.num_sentences, candidates.num_tokens, candidates.max_width, len(transition))
-    place = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
-    dense = scores.new_zeros(shape).index_put_(place, scores.detach())
+    index = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
+    dense = scores.new_zeros(shape).index_put_(index, scores.detach())
     is_candidate = torch.zeros(shape, dtype=torch.bool, device=scores.device)
-    is_candidate.index_put_(place, torch.ones_like(scores, dtype=torch.bool))
+    is_candidate.index_put_(index, torch.ones_like(scores, dtype=torch.bool))
     sums = dense_filtered_sums(is_candidate, dense, transition, candidates.lengths, skip, with_marginals)
-    return sums._replace(marginals=sums.marginals[place]) if with_marginals else sums
+    return sums._replace(marginals=sums.marginals[index]) if with_marginals else sums
 
 
 def _sums_on_host(candidates, scores, transition, skip, with_marginals) -> Sums:
     arrays = _host_arrays(candidates, scores, transition)
     may_skip = skip.cpu().numpy()
     sums = cpu.filtered_sums(*arrays, may_skip, with_marginals=with_marginals, threads=torch.get_num_threads())
-    return Sums(*(None if array is None else torch.from_numpy(array).to(scores.device) for array in sums))
+    return _sums_from_host(sums, scores.device)
 
 
 def filtered_best(
@@ -209,15 +214,51 @@ def filtered_best(
     return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
 
 
-def _host_arrays(candidates: Candidates, scores: Tensor, transition: Tensor) -> list[np.ndarray]:
-    columns = (candidates.offsets, candidates.start, candidates.end, candidates.label, scores, transition)
-    return [tensor.detach().cpu().numpy() for tensor in (*columns, candidates.lengths)]
+def nested_sums(
+    candidates: Candidates,
+    scores: Tensor,
+    transition: Tensor,
+    with_marginals: bool,
+    required: RequiredDepths | None = None,
+) -> Sums:
+    """Inside-outside: log Z, the marginals (N,) and the expected pairs of container and content (B, Y, Y).
+
+    The sweep is the host's. After a filter the candidates are few, and which they are is data that the host needs in
+    any case. A kernel of its own would go through the starts of a sentence one by one, with little to do at each.
+    """
+    arrays = _host_arrays(candidates, scores, transition)
+    sums = cpu.nested_sums(*arrays, with_marginals, torch.get_num_threads(), required)
+    return _sums_from_host(sums, scores.device)
+
+
+def nested_best(
+    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None = None
+) -> tuple[Tensor, Tensor]:
+    """The best score (B,) and whether the best set takes each candidate (N,)."""
+    arrays = _host_arrays(candidates, scores, transition)
+    max_score, is_chosen = cpu.nested_best(*arrays, torch.get_num_threads(), required)
+    return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
+
+
+def _host_arrays(candidates: Candidates, scores: Tensor, transition: Tensor) -> tuple[np.ndarray, ...]:
+    """Transfer to the host in two copies: one of the integers, one of the scores."""
+    c = candidates
+    integers = (c.offsets, c.start, c.end, c.label, c.lengths)
+    parts = torch.cat(integers).cpu().split([len(x) for x in integers])
+    offsets, start, end, label, lengths = (part.numpy() for part in parts)
+    values = torch.cat((scores.detach(), transition.detach().flatten())).cpu()
+    flat, matrix = values.split([len(scores), transition.numel()])
+    return offsets, start, end, label, flat.numpy(), matrix.view(transition.shape).numpy(), lengths
+
+
+def _sums_from_host(sums: Sums, device: torch.device) -> Sums:
+    return Sums(*(None if array is None else torch.from_numpy(array).to(device) for array in sums))
 
 
 def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Tensor:
     """Score less log Z of the structures that were taken apart, (B,).
 
-    Takes what the structures have off the marginals and the counts, in place: what is left is minus the gradient.
+    Takes what the structures have off the marginals and the counts, in index: what is left is minus the gradient.
     """
     B, Y = sums.transition_counts.shape[:2]
     scores, transition = _ready(scores, transition)

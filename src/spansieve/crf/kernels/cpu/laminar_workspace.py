@@ -29,7 +29,7 @@ class Rows(NamedTuple):
     of_node: np.ndarray  # (N,): the row of what is within each candidate
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """The workspace for one sentence: values, and the gradients that reach them."""
 
     spans: Spans
@@ -45,11 +45,11 @@ class Room(NamedTuple):
     begins: np.ndarray  # (L + 2,)
     by_start: np.ndarray  # (N,): the candidates that start at i are by_start[begins[i]] … by_start[begins[i+1] - 1]
     row_of_label: np.ndarray  # (Y,): at the present start
-    waiting: np.ndarray  # (N,): candidates of the best set that are yet to be looked into
+    stack: np.ndarray  # (N,): candidates of the best set whose content is not traced yet
 
 
 @allocating
-def new_room(num_tokens, num_nodes, num_labels, num_slots, content, like):
+def new_workspace(num_tokens, num_nodes, num_labels, num_slots, content, like):
     """Allocate the workspace. `like` gives the type of the values: the scores' for maxima, float64 for sums."""
     spans = Spans(
         np.empty(num_nodes, np.int64),
@@ -65,7 +65,7 @@ def new_room(num_tokens, num_nodes, num_labels, num_slots, content, like):
         np.empty(num_nodes, np.int64),
         np.empty(num_nodes, np.int64),
     )
-    return Room(
+    return Workspace(
         spans,
         rows,
         np.empty(num_slots, like.dtype),
@@ -122,21 +122,21 @@ def find_spans(length, start, end, depth, spans):
 
 
 @compiled
-def find_rows(length, start, end, label, room):
+def find_rows(length, start, end, label, space):
     """Find the rows of a sentence. O(N + L + Y)."""
-    rows, begins, by_start = room.rows, room.begins, room.by_start
+    rows, begins, by_start = space.rows, space.begins, space.by_start
     _sort_by_start(length, start, begins, by_start)
-    room.row_of_label[:] = -1
+    space.row_of_label[:] = -1
     count = 0
     slots = 0
     for i in range(length):
         rows.of_start[i] = count
         for k in range(begins[i], begins[i + 1]):
             c = by_start[k]
-            r = room.row_of_label[label[c]]
+            r = space.row_of_label[label[c]]
             if r < rows.of_start[i]:  # of a start before this one
                 r = count
-                room.row_of_label[label[c]] = r
+                space.row_of_label[label[c]] = r
                 rows.label[r] = label[c]
                 rows.reach[r] = i
                 count += 1

@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import Sums
+from spansieve.crf.kernels.cpu.filtered_workspace import Nodes, new_workspace
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
-from spansieve.crf.kernels.cpu.nodes import Nodes, new_room
 from spansieve.crf.kernels.cpu.simd import exp
+from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 
 def filtered_sums(
@@ -75,33 +75,33 @@ def find_windows(nodes, num_nodes, length, windows):
 
 
 @compiled
-def sweep(nodes, num_nodes, length, transition, take_max, room):
-    """⊕ over all paths, and in `room.value` over those that end in each node; ⊕ is max or log-sum.
+def sweep(nodes, num_nodes, length, transition, take_max, space):
+    """⊕ over all paths, and in `space.value` over those that end in each node; ⊕ is max or log-sum.
 
     Returns it with the last node of the best path, -1 if that path is empty or ⊕ is log-sum.
     """
-    windows, merged = room.windows, room.merged
+    windows, merged = space.windows, space.merged
     find_windows(nodes, num_nodes, length, windows)
-    room.into_at[:] = -1
+    space.into_at[:] = -1
     count = 0  # of labels in `merged`, which holds the nodes from `low` up to `high`
     low = 0
     high = 0
     for i in range(length):
         if windows.begins[i] == windows.begins[i + 1]:
             continue
-        count = slide(nodes, windows, i, low, high, room.value, merged, count, take_max)
+        count = slide(nodes, windows, i, low, high, space.value, merged, count, take_max)
         low, high = windows.first[i], windows.last[i]
         for k in range(windows.begins[i], windows.begins[i + 1]):
             c = windows.by_begin[k]
             y = nodes.label[c]
-            if room.into_at[y] != i:
-                room.into_at[y] = i
-                opens = windows.opens[i]
-                room.into[y], room.into_origin[y] = combine(merged, count, transition, y, opens, take_max, room.value)
-            room.value[c] = room.into[y] + nodes.score[c]
-            room.origin[c] = room.into_origin[y]
-    count = slide(nodes, windows, length, low, high, room.value, merged, count, take_max)
-    total, last_node = combine(merged, count, transition, -1, windows.opens[length], take_max, room.value)
+            if space.into_at[y] != i:
+                space.into_at[y] = i
+                into = combine(merged, count, transition, y, windows.opens[i], take_max, space.value)
+                space.into[y], space.into_origin[y] = into
+            space.value[c] = space.into[y] + nodes.score[c]
+            space.origin[c] = space.into_origin[y]
+    count = slide(nodes, windows, length, low, high, space.value, merged, count, take_max)
+    total, last_node = combine(merged, count, transition, -1, windows.opens[length], take_max, space.value)
     clear(merged, count)
     return total, last_node
 
@@ -257,9 +257,9 @@ def sum_sentences(first, last, offsets, start, end, label, scores, transition, l
     num_tokens, num_labels = longest(lengths), transition.shape[0]
     most = most_in_a_sentence(offsets, first, last)
     transposed = np.ascontiguousarray(transition.T)
-    room, mirrored_room = (
-        new_room(num_tokens, most, num_labels, transposed),
-        new_room(num_tokens, most, num_labels, transposed),
+    space, mirrored_space = (
+        new_workspace(num_tokens, most, num_labels, transposed),
+        new_workspace(num_tokens, most, num_labels, transposed),
     )
     onward = np.empty(most)
     mirrored = Nodes(
@@ -270,7 +270,7 @@ def sum_sentences(first, last, offsets, start, end, label, scores, transition, l
         np.empty(most, np.int64),
     )
     model = (offsets, start, end, label, scores, transition, lengths)
-    _both_ways(first, last, model, transposed, room, mirrored, mirrored_room, onward, *options_and_sums)
+    _both_ways(first, last, model, transposed, space, mirrored, mirrored_space, onward, *options_and_sums)
 
 
 @compiled
@@ -279,9 +279,9 @@ def _both_ways(
     last,
     model,
     transposed,
-    room,
+    space,
     mirrored,
-    mirrored_room,
+    mirrored_space,
     onward,
     block,
     log_partition,
@@ -294,41 +294,41 @@ def _both_ways(
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
         n = high - low
         nodes = Nodes(start[low:high], end[low:high], label[low:high], scores[low:high], block[low:high])
-        total, _ = sweep(nodes, n, length, transition, False, room)
+        total, _ = sweep(nodes, n, length, transition, False, space)
         log_partition[b] = total
         if not with_marginals or total == -np.inf:
             continue
-        mirror(nodes, n, length, room.windows, mirrored)
-        sweep(mirrored, n, length, transposed, False, mirrored_room)
+        mirror(nodes, n, length, space.windows, mirrored)
+        sweep(mirrored, n, length, transposed, False, mirrored_space)
         for k in range(n):
-            c = room.windows.by_begin[n - 1 - k]
-            onward[c] = mirrored_room.value[k]
-            if room.value[c] > -np.inf and onward[c] > -np.inf:
-                marginals[low + c] = exp(room.value[c] + (onward[c] - nodes.score[c]) - total)
-        left, right = room.merged, mirrored_room.merged
-        add_pairs(nodes, length, transition, total, room.windows, room.value, onward, left, right, counts[b])
+            c = space.windows.by_begin[n - 1 - k]
+            onward[c] = mirrored_space.value[k]
+            if space.value[c] > -np.inf and onward[c] > -np.inf:
+                marginals[low + c] = exp(space.value[c] + (onward[c] - nodes.score[c]) - total)
+        left, right = space.merged, mirrored_space.merged
+        add_pairs(nodes, length, transition, total, space.windows, space.value, onward, left, right, counts[b])
 
 
 @allocating
 def _filtered_best(first, last, offsets, start, end, label, scores, transition, lengths, *options_and_best):
     most = most_in_a_sentence(offsets, first, last)
-    room = new_room(longest(lengths), most, transition.shape[0], scores)
+    space = new_workspace(longest(lengths), most, transition.shape[0], scores)
     model = (offsets, start, end, label, scores, transition, lengths)
-    _best_paths(first, last, model, room, *options_and_best)
+    _best_paths(first, last, model, space, *options_and_best)
 
 
 @compiled
-def _best_paths(first, last, model, room, block, max_score, is_chosen):
+def _best_paths(first, last, model, space, block, max_score, is_chosen):
     offsets, start, end, label, scores, transition, lengths = model
     for b in range(first, last):
         low, high = offsets[b], offsets[b + 1]
         nodes = Nodes(start[low:high], end[low:high], label[low:high], scores[low:high], block[low:high])
-        max_score[b], c = sweep(nodes, high - low, lengths[b], transition, True, room)
-        mark_path(room, c, is_chosen[low:high])
+        max_score[b], c = sweep(nodes, high - low, lengths[b], transition, True, space)
+        mark_path(space, c, is_chosen[low:high])
 
 
 @compiled
-def mark_path(room, c, is_chosen):
+def mark_path(space, c, is_chosen):
     while c >= 0:
         is_chosen[c] = True
-        c = room.origin[c]
+        c = space.origin[c]

@@ -16,11 +16,11 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.cpu.filtered import longest, most_in_a_sentence
+from spansieve.crf.kernels.cpu.filtered_sweeps import longest, most_in_a_sentence
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.nested_workspace import find_rows, find_spans, most_slots, new_room
-from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
+from spansieve.crf.kernels.cpu.laminar_workspace import find_rows, find_spans, most_slots, new_workspace
 from spansieve.crf.kernels.cpu.simd import exp
+from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 
 def nested_sums(
@@ -56,9 +56,9 @@ def _depths(required, lengths, num_labels):
 
 
 @compiled
-def _sweep(length, label, score, transition, take_max, room):
+def _sweep(length, label, score, transition, take_max, space):
     """⊕ over all sets; ⊕ is max or log-sum."""
-    spans, rows, inside, within = room.spans, room.rows, room.inside, room.within
+    spans, rows, inside, within = space.spans, space.rows, space.inside, space.within
     for i in range(length - 1, -1, -1):
         low, high = rows.of_start[i], rows.of_start[i + 1]
         farthest = 0
@@ -70,20 +70,20 @@ def _sweep(length, label, score, transition, take_max, room):
             for r in range(low, high):
                 if rows.reach[r] >= j:
                     at = rows.base[r] + j - i
-                    value = _extended(spans, inner, j, i, inside, rows.base[r], room.into, rows.label[r], take_max)
+                    value = _extended(spans, inner, j, i, inside, rows.base[r], space.into, rows.label[r], take_max)
                     within[at] = value
                     inside[at] = value
             own = inner - 1
             if own >= spans.ending[j] and spans.start[own] == i:
-                _enter(own, j - i, label, score, transition, take_max, room)
+                _enter(own, j - i, label, score, transition, take_max, space)
                 for r in range(low, high):
                     if rows.reach[r] > j:
                         at = rows.base[r] + j - i
-                        inside[at] = _added(within[at], room.into[own, rows.label[r]], take_max)
-    room.whole[0] = 0.0
+                        inside[at] = _added(within[at], space.into[own, rows.label[r]], take_max)
+    space.whole[0] = 0.0
     for j in range(1, length + 1):
-        room.whole[j] = _extended(spans, spans.ending[j], j, 0, room.whole, 0, room.into, 0, take_max)
-    return room.whole[length]
+        space.whole[j] = _extended(spans, spans.ending[j], j, 0, space.whole, 0, space.into, 0, take_max)
+    return space.whole[length]
 
 
 @compiled
@@ -127,85 +127,86 @@ def _added(a, b, take_max):
 
 
 @compiled
-def _enter(s, width, label, score, transition, take_max, room):
+def _enter(s, width, label, score, transition, take_max, space):
     """The candidates on span s with what is within them, and into[s, p] of them all for each label p around them."""
-    first, last = room.spans.first[s], room.spans.first[s + 1]
+    first, last = space.spans.first[s], space.spans.first[s + 1]
     for c in range(first, last):
-        room.value[c] = score[c] + room.within[room.rows.base[room.rows.of_node[c]] + width]
+        space.value[c] = score[c] + space.within[space.rows.base[space.rows.of_node[c]] + width]
     for p in range(transition.shape[0]):
-        best = room.value[first] + transition[p, label[first]]
+        best = space.value[first] + transition[p, label[first]]
         for c in range(first + 1, last):
-            value = room.value[c] + transition[p, label[c]]
+            value = space.value[c] + transition[p, label[c]]
             best = value if value > best else best
         if not take_max and last - first > 1 and best > -np.inf:
             total = 0.0
             for c in range(first, last):
-                total += exp(room.value[c] + transition[p, label[c]] - best)
+                total += exp(space.value[c] + transition[p, label[c]] - best)
             best += np.log(total)
-        room.into[s, p] = best
-        room.to_into[s, p] = 0.0
+        space.into[s, p] = best
+        space.to_into[s, p] = 0.0
 
 
 # ---- Outwards to inwards ------------------------------------------------------------------------------------------
 
 
 @compiled
-def _spread(length, label, transition, room, marginals, counts):
+def _spread(length, label, transition, space, marginals, counts):
     """Gradients of log Z, which are probabilities: of each candidate, and of each pair of container and content."""
-    spans, rows, inside, within = room.spans, room.rows, room.inside, room.within
-    room.to_whole[: length + 1] = 0.0
-    room.to_whole[length] = 1.0
+    spans, rows, inside, within = space.spans, space.rows, space.inside, space.within
+    space.to_whole[: length + 1] = 0.0
+    space.to_whole[length] = 1.0
+    whole, to_whole = space.whole, space.to_whole
     for j in range(length, 0, -1):
-        _share(spans, spans.ending[j], j, 0, room.whole, room.whole[j], room.to_whole[j], 0, 0, room, room.to_whole)
+        _share(spans, spans.ending[j], j, 0, whole, whole[j], to_whole[j], 0, 0, space, to_whole)
     for i in range(length):
         low, high = rows.of_start[i], rows.of_start[i + 1]
         farthest = 0
         for r in range(low, high):
             farthest = max(farthest, rows.reach[r])
-            room.to_inside[rows.base[r] : rows.base[r] + rows.reach[r] - i + 1] = 0.0
+            space.to_inside[rows.base[r] : rows.base[r] + rows.reach[r] - i + 1] = 0.0
         for j in range(farthest, i, -1):
             inner = _first_after(spans, i, j)
             own = inner - 1 if inner > spans.ending[j] and spans.start[inner - 1] == i else -1
             if own >= 0:
                 for r in range(low, high):
                     if rows.reach[r] > j:
-                        _part(room, rows.base[r] + j - i, own, rows.label[r])
-                _leave(own, j - i, label, transition, room, marginals, counts)
+                        _part(space, rows.base[r] + j - i, own, rows.label[r])
+                _leave(own, j - i, label, transition, space, marginals, counts)
             for r in range(low, high):
                 if rows.reach[r] >= j:
                     base, at = rows.base[r], rows.base[r] + j - i
-                    weight = room.to_inside[at]
-                    _share(spans, inner, j, i, inside, within[at], weight, base, rows.label[r], room, room.to_inside)
+                    weight = space.to_inside[at]
+                    _share(spans, inner, j, i, inside, within[at], weight, base, rows.label[r], space, space.to_inside)
 
 
 @compiled
-def _part(room, at, own, p):
+def _part(space, at, own, p):
     """What reaches inside[at] is parted between the span itself and what is within it."""
-    weight = room.to_inside[at]
+    weight = space.to_inside[at]
     if weight == 0.0:
         return
-    room.to_into[own, p] += weight * exp(room.into[own, p] - room.inside[at])
-    room.to_inside[at] = weight * exp(room.within[at] - room.inside[at])
+    space.to_into[own, p] += weight * exp(space.into[own, p] - space.inside[at])
+    space.to_inside[at] = weight * exp(space.within[at] - space.inside[at])
 
 
 @compiled
-def _leave(s, width, label, transition, room, marginals, counts):
+def _leave(s, width, label, transition, space, marginals, counts):
     """What reaches into[s] goes to the candidates on the span, and through them to what is within."""
-    for c in range(room.spans.first[s], room.spans.first[s + 1]):
+    for c in range(space.spans.first[s], space.spans.first[s + 1]):
         y = label[c]
         total = 0.0
         for p in range(transition.shape[0]):
-            weight = room.to_into[s, p]
+            weight = space.to_into[s, p]
             if weight > 0.0:
-                weight *= exp(room.value[c] + transition[p, y] - room.into[s, p])
+                weight *= exp(space.value[c] + transition[p, y] - space.into[s, p])
                 counts[p, y] += weight
                 total += weight
         marginals[c] = total
-        room.to_inside[room.rows.base[room.rows.of_node[c]] + width] += total
+        space.to_inside[space.rows.base[space.rows.of_node[c]] + width] += total
 
 
 @compiled
-def _share(spans, first, j, i, inside, result, weight, base, p, room, to_inside):
+def _share(spans, first, j, i, inside, result, weight, base, p, space, to_inside):
     """The terms of `_extended`, each with its part of the weight that reaches their sum."""
     if weight == 0.0:
         return
@@ -213,49 +214,49 @@ def _share(spans, first, j, i, inside, result, weight, base, p, room, to_inside)
         to_inside[base + j - 1 - i] += weight * exp(inside[base + j - 1 - i] - result)
     for s in range(first, spans.ending[j + 1]):
         m = base + spans.start[s] - i
-        part = weight * exp(inside[m] + room.into[s, p] - result)
+        part = weight * exp(inside[m] + space.into[s, p] - result)
         to_inside[m] += part
-        room.to_into[s, p] += part
+        space.to_into[s, p] += part
 
 
 # ---- The best set --------------------------------------------------------------------------------------------------
 
 
 @compiled
-def _trace(length, start, end, label, transition, room, is_chosen):
+def _trace(length, start, end, label, transition, space, is_chosen):
     """Mark the best set. Of equals, that whose last outermost segment comes first in (end, start, label) order, and
     none before any; then likewise for what is within that segment, and for what is before it."""
-    rows, waiting = room.rows, room.waiting
-    count = _trace_row(length, 0, 0, room.whole, room.whole, 0, 0, label, transition, room, is_chosen, 0)
+    rows, stack = space.rows, space.stack
+    count = _trace_row(length, 0, 0, space.whole, space.whole, 0, 0, label, transition, space, is_chosen, 0)
     while count > 0:
         count -= 1
-        c = waiting[count]
+        c = stack[count]
         base, i = rows.base[rows.of_node[c]], start[c]
         count = _trace_row(
-            end[c], i, i + 1, room.within, room.inside, base, label[c], label, transition, room, is_chosen, count
+            end[c], i, i + 1, space.within, space.inside, base, label[c], label, transition, space, is_chosen, count
         )
 
 
 @compiled
-def _trace_row(j, i, lowest, at_first, inside, base, p, label, transition, room, is_chosen, count):
+def _trace_row(j, i, lowest, at_first, inside, base, p, label, transition, space, is_chosen, count):
     """Mark the segments right below a container [i, j) with label p; what is within them comes later.
 
     The first of them to be found must start at `lowest` or after: a container is not its own content.
     """
-    spans, values = room.spans, at_first
+    spans, values = space.spans, at_first
     while j > i:
         value = values[base + j - i]
         if value == inside[base + j - 1 - i] and _is_bare(spans, j, p):
             j -= 1
         else:
             s = spans.ending[j]
-            while spans.start[s] < lowest or inside[base + spans.start[s] - i] + room.into[s, p] != value:
+            while spans.start[s] < lowest or inside[base + spans.start[s] - i] + space.into[s, p] != value:
                 s += 1
             c = spans.first[s]
-            while room.value[c] + transition[p, label[c]] != room.into[s, p]:
+            while space.value[c] + transition[p, label[c]] != space.into[s, p]:
                 c += 1
             is_chosen[c] = True
-            room.waiting[count] = c
+            space.stack[count] = c
             count += 1
             j = spans.start[s]
         values, lowest = inside, i
@@ -271,20 +272,20 @@ def _sum_sentences(
 ):
     most = most_in_a_sentence(offsets, first, last)
     slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
-    room = new_room(longest(lengths), most, transition.shape[0], slots, content, transition)
-    _sums(first, last, (offsets, start, end, label, scores, transition, lengths, depth), room, *sums_and_options)
+    space = new_workspace(longest(lengths), most, transition.shape[0], slots, content, transition)
+    _sums(first, last, (offsets, start, end, label, scores, transition, lengths, depth), space, *sums_and_options)
 
 
 @compiled
-def _sums(first, last, model, room, log_partition, marginals, counts, with_marginals):
+def _sums(first, last, model, space, log_partition, marginals, counts, with_marginals):
     offsets, start, end, label, scores, transition, lengths, depth = model
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
-        find_spans(length, start[low:high], end[low:high], depth[b], room.spans)
-        find_rows(length, start[low:high], end[low:high], label[low:high], room)
-        log_partition[b] = _sweep(length, label[low:high], scores[low:high], transition, False, room)
+        find_spans(length, start[low:high], end[low:high], depth[b], space.spans)
+        find_rows(length, start[low:high], end[low:high], label[low:high], space)
+        log_partition[b] = _sweep(length, label[low:high], scores[low:high], transition, False, space)
         if with_marginals and log_partition[b] > -np.inf:
-            _spread(length, label[low:high], transition, room, marginals[low:high], counts[b])
+            _spread(length, label[low:high], transition, space, marginals[low:high], counts[b])
 
 
 @allocating
@@ -293,17 +294,17 @@ def _best_sentences(
 ):
     most = most_in_a_sentence(offsets, first, last)
     slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
-    room = new_room(longest(lengths), most, transition.shape[0], slots, content, scores)
-    _best(first, last, (offsets, start, end, label, scores, transition, lengths, depth), room, max_score, is_chosen)
+    space = new_workspace(longest(lengths), most, transition.shape[0], slots, content, scores)
+    _best(first, last, (offsets, start, end, label, scores, transition, lengths, depth), space, max_score, is_chosen)
 
 
 @compiled
-def _best(first, last, model, room, max_score, is_chosen):
+def _best(first, last, model, space, max_score, is_chosen):
     offsets, start, end, label, scores, transition, lengths, depth = model
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
-        find_spans(length, start[low:high], end[low:high], depth[b], room.spans)
-        find_rows(length, start[low:high], end[low:high], label[low:high], room)
-        max_score[b] = _sweep(length, label[low:high], scores[low:high], transition, True, room)
+        find_spans(length, start[low:high], end[low:high], depth[b], space.spans)
+        find_rows(length, start[low:high], end[low:high], label[low:high], space)
+        max_score[b] = _sweep(length, label[low:high], scores[low:high], transition, True, space)
         if max_score[b] > -np.inf:
-            _trace(length, start[low:high], end[low:high], label[low:high], transition, room, is_chosen[low:high])
+            _trace(length, start[low:high], end[low:high], label[low:high], transition, space, is_chosen[low:high])

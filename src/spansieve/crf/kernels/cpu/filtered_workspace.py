@@ -44,7 +44,7 @@ class Merged(NamedTuple):
     runner_up: np.ndarray  # (N,): for a node that became the winner, the one it replaced, or -1
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """The workspace of the sweep over one sentence."""
 
     windows: Windows
@@ -57,7 +57,7 @@ class Room(NamedTuple):
 
 
 @allocating
-def new_room(num_tokens, num_nodes, num_labels, like):
+def new_workspace(num_tokens, num_nodes, num_labels, like):
     """Allocate the workspace. `like` gives the type of the values: the scores' for maxima, float64 for sums."""
     windows = Windows(
         np.empty(num_tokens + 1, np.int64),
@@ -66,7 +66,7 @@ def new_room(num_tokens, num_nodes, num_labels, like):
         np.empty(num_tokens + 3, np.int64),
         np.empty(num_nodes, np.int64),
     )
-    return Room(
+    return Workspace(
         windows,
         new_merged(num_labels, num_nodes, like),
         np.empty(num_nodes, like.dtype),

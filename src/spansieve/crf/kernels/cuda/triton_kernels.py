@@ -90,9 +90,9 @@ def _load_transition(transition, direction, label, Y: tl.constexpr):
 def _store_at(position, tensor, values, sentence, direction, length, label, L, Y: tl.constexpr):
     """Store (Y,) values in a tensor (2, B, L + 1, Y), where there is one, at a position of the sweep."""
     if tensor is not None:
-        place = tl.where(direction == 0, position, length - position)
+        index = tl.where(direction == 0, position, length - position)
         batch = direction * tl.num_programs(0) + sentence
-        tl.store(tensor + (batch * (L + 1) + place) * Y + label, values, mask=label < Y)
+        tl.store(tensor + (batch * (L + 1) + index) * Y + label, values, mask=label < Y)
 
 
 @triton.jit(do_not_specialize=["L"], do_not_specialize_on_alignment=_UNALIGNED)
@@ -292,10 +292,10 @@ def filter_spans(
     sentence, start = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if start >= L:
         if gold is not None:
-            place = ((start - L) * tl.num_programs(0) + sentence) * BLOCK + tl.arange(0, BLOCK)
-            is_gold = place < num_gold
+            index = ((start - L) * tl.num_programs(0) + sentence) * BLOCK + tl.arange(0, BLOCK)
+            is_gold = index < num_gold
             one = tl.full([BLOCK], 1, tl.uint8)
-            tl.store(is_candidate + tl.load(gold + place, mask=is_gold, other=0), one, mask=is_gold)
+            tl.store(is_candidate + tl.load(gold + index, mask=is_gold, other=0), one, mask=is_gold)
     else:
         row, label = tl.arange(0, ROWS), tl.arange(0, COLUMNS)[None, :]
         offset = ((sentence * L + start) * K + row[:, None]) * Y + label  # (K, Y)
@@ -318,3 +318,56 @@ def filter_spans(
                 is_best = label == best[:, None]
                 tl.store(is_candidate + offset, ones, mask=is_above & is_best)
                 rest = tl.where(is_best, _IMPOSSIBLE, rest)
+
+
+# ---- Given structures: their scores, and the gradient of their log-probability ---------------------------------------
+
+
+@triton.jit(do_not_specialize=["B"])
+def follow_paths(
+    scores, transition, part, pair, offsets, log_partition, marginals, counts, log_prob, B,
+    PAIRS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """log_prob[b] = the scores of the parts and transitions of sentence b, less log Z, added up in float64.
+
+    What a structure has is taken off the marginals, where each part stands once, and off the counts, where a pair of
+    labels may stand more than once.
+    """
+    sentence = tl.program_id(0).to(tl.int64)
+    total = tl.zeros([BLOCK], tl.float64)
+    last = tl.load(offsets + sentence + 1)
+    for first in range(tl.load(offsets + sentence), last, BLOCK):
+        index = first + tl.arange(0, BLOCK)
+        here = tl.load(part + index, mask=index < last, other=0)
+        total += tl.load(scores + here, mask=index < last, other=0.0).to(tl.float64)
+        expected = tl.load(marginals + here, mask=index < last, other=0.0)
+        tl.store(marginals + here, expected - 1.0, mask=index < last)
+    offsets += B + 1
+    last = tl.load(offsets + sentence + 1)
+    for first in range(tl.load(offsets + sentence), last, BLOCK):
+        index = first + tl.arange(0, BLOCK)
+        here = tl.load(pair + index, mask=index < last, other=0)
+        total += tl.load(transition + here, mask=index < last, other=0.0).to(tl.float64)
+        less = tl.full([BLOCK], -1.0, counts.dtype.element_ty)
+        tl.atomic_add(counts + sentence * PAIRS + here, less, mask=index < last)
+    tl.store(log_prob + sentence, tl.sum(total, 0) - tl.load(log_partition + sentence))
+
+
+@triton.jit(do_not_specialize=["each", "B", "blocks", "sign"])
+def weighted(
+    gradient, marginals, counts, to_scores, to_transition, each, B, blocks, sign,
+    PAIRS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """to_scores = sign · gradient · marginals and to_transition = sign · Σ_b gradient[b] · counts[b], in one launch."""
+    sentence, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if block < blocks:
+        index = block * BLOCK + tl.arange(0, BLOCK)
+        weight = tl.load(gradient + sentence)
+        value = tl.load(marginals + sentence * each + index, mask=index < each, other=0.0)
+        tl.store(to_scores + sentence * each + index, sign * weight * value, mask=index < each)
+    elif sentence == 0:
+        index = (block - blocks) * BLOCK + tl.arange(0, BLOCK)
+        total = tl.zeros([BLOCK], counts.dtype.element_ty)
+        for b in range(0, B):
+            total += tl.load(gradient + b) * tl.load(counts + b * PAIRS + index, mask=index < PAIRS, other=0.0)
+        tl.store(to_transition + index, sign * total, mask=index < PAIRS)

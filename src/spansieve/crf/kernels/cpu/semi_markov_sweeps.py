@@ -11,17 +11,17 @@ import numpy as np
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.log_space import largest, log_sum, max_step, segment_marginals, sum_by_label, sum_step
-from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
 from spansieve.crf.kernels.cpu.span_workspace import (
     add,
     count_pairs,
     merge_max,
-    room_for_best,
-    room_for_sums,
+    new_best_workspace,
+    new_sums_workspace,
     scatter,
     tile,
     with_weights,
 )
+from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 
 def semi_markov_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
@@ -54,14 +54,14 @@ def linear_chain_best(scores, transition, lengths, threads=1):
 
 
 @compiled
-def _forward(scores, transition, weights, offset, length, room, take_max):
+def _forward(scores, transition, weights, offset, length, space, take_max):
     """before[m, y] = ⊕_{y'} ended[m, y'] + transition[y', y]; ended[m, y] = ⊕_w before[m-w, y] + scores[m-w, w-1, y].
 
     Segments are scattered from their start, where the scores lie side by side. Maxima are merged at once; for sums the
     ring holds the segments of each coming end until all are there. With K = 1 there is nothing to merge.
     """
     max_width, num_labels = scores.shape[1:]
-    before, ended = room.before, room.ended
+    before, ended = space.before, space.ended
     flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
     flat_ended = ended.reshape(ended.size)
     before[0] = 0.0
@@ -73,9 +73,9 @@ def _forward(scores, transition, weights, offset, length, room, take_max):
                 max_step(ended[i], transition, before[i])
             else:
                 if max_width > 1:
-                    sum_by_label(room.by_end[i % max_width], min(i, max_width), ended[i], room.exps, room.totals)
-                room.ended_top[i] = sum_step(
-                    ended[i], transition, weights, offset, before[i], room.ended_exps[i], room.totals
+                    sum_by_label(space.by_end[i % max_width], min(i, max_width), ended[i], space.exps, space.totals)
+                space.ended_top[i] = sum_step(
+                    ended[i], transition, weights, offset, before[i], space.ended_exps[i], space.totals
                 )
         count = min(max_width, length - i)
         if count == 0:
@@ -83,22 +83,22 @@ def _forward(scores, transition, weights, offset, length, room, take_max):
         if max_width == 1:
             add(before[i], scores[i, 0], ended[i + 1])
         elif take_max:
-            tile(before[i], count, room.tiled)
-            merge_max(room.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
+            tile(before[i], count, space.tiled)
+            merge_max(space.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
         else:
-            scatter(before[i], scores[i], i, count, room.by_end)
+            scatter(before[i], scores[i], i, count, space.by_end)
 
 
 @allocating
 def _sums(first, last, scores, transition, lengths, *sums):
     model, transposed = with_weights(scores, transition.astype(np.float64), lengths)
-    _both_ways(first, last, model, transposed, room_for_sums(scores, False), *sums)
+    _both_ways(first, last, model, transposed, new_sums_workspace(scores, False), *sums)
 
 
 @compiled
-def _both_ways(first, last, model, transposed, room, log_partition, marginals, counts, with_marginals):
+def _both_ways(first, last, model, transposed, space, log_partition, marginals, counts, with_marginals):
     scores, transition, weights, offset, lengths = model
-    forward, backward, pairs = room
+    forward, backward, pairs = space
     for b in range(first, last):
         length = lengths[b]
         if length == 0:
@@ -138,23 +138,23 @@ def _backward(scores, transposed, offset, length, log_partition, forward, backwa
 
 @allocating
 def _best(first, last, scores, *arguments):
-    _trace(first, last, room_for_best(scores), scores, *arguments)
+    _trace(first, last, new_best_workspace(scores), scores, *arguments)
 
 
 @compiled
-def _trace(first, last, room, scores, transition, lengths, max_score, widths, labels):
+def _trace(first, last, space, scores, transition, lengths, max_score, widths, labels):
     for b in range(first, last):
         end = lengths[b]
         if end == 0:
             max_score[b] = 0.0
             continue
-        _forward(scores[b], transition, transition, 0.0, end, room, True)
-        max_score[b] = largest(room.ended[end], room.ended.shape[1])
+        _forward(scores[b], transition, transition, 0.0, end, space, True)
+        max_score[b] = largest(space.ended[end], space.ended.shape[1])
         if max_score[b] == -np.inf:
             continue
         following = -1
         while end > 0:
-            start, label = _last_segment(scores[b], room.before, room.ended[end], transition, end, following)
+            start, label = _last_segment(scores[b], space.before, space.ended[end], transition, end, following)
             widths[b, start] = end - start
             labels[b, start] = label
             end, following = start, label

@@ -17,11 +17,11 @@ import numpy as np
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences, reduction, vectorised
 from spansieve.crf.kernels.cpu.log_space import largest
-from spansieve.crf.kernels.cpu.new_sums import asked_for, new_sums
-from spansieve.crf.kernels.cpu.semi_markov import semi_markov_sums
+from spansieve.crf.kernels.cpu.semi_markov_sweeps import semi_markov_sums
 from spansieve.crf.kernels.cpu.simd import exp, log, weighted_rows_8, weighted_rows_16, weighted_rows_32
+from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
-PADDING = 8  # rows of tags have room for a multiple of this many
+PADDING = 8  # rows of tags are padded to a multiple of this many
 LEAST = 1e-60  # a product of five such numbers is still a normal float64
 LOG_LEAST = -138.0
 
@@ -46,7 +46,7 @@ def _sum_in_log_space(which, scores, transition, lengths, sums, with_marginals, 
         sums.transition_counts[which] = found.transition_counts
 
 
-class _Room(NamedTuple):
+class _Workspace(NamedTuple):
     """The workspace for one sentence; rows of tags are padded."""
 
     exps: np.ndarray  # (L, Y): exp(scores - their largest)
@@ -62,7 +62,7 @@ def _sums(first, last, scores, transition, lengths, *sums):
     num_tokens, num_tags = scores.shape[1:]
     padded = (num_tags + PADDING - 1) // PADDING * PADDING
     weights, transposed = np.zeros((num_tags, padded)), np.zeros((num_tags, padded))
-    room = _Room(
+    space = _Workspace(
         np.zeros((num_tokens, padded)),
         np.empty((num_tokens, padded)),
         np.empty((num_tokens, padded)),
@@ -72,7 +72,7 @@ def _sums(first, last, scores, transition, lengths, *sums):
     )
     offset = _largest(transition)
     if offset > -np.inf and _weigh(transition, offset, weights, transposed):
-        _both_ways(first, last, scores, offset, weights, transposed, lengths, room, *sums)
+        _both_ways(first, last, scores, offset, weights, transposed, lengths, space, *sums)
 
 
 @compiled
@@ -123,7 +123,7 @@ def any_between(values, low, high):
 
 @compiled
 def _both_ways(
-    first, last, scores, offset, weights, transposed, lengths, room,
+    first, last, scores, offset, weights, transposed, lengths, space,
     log_partition, marginals, counts, is_scaled, with_marginals,
 ):  # fmt: skip
     for b in range(first, last):
@@ -132,38 +132,38 @@ def _both_ways(
         is_scaled[b] = length == 0
         if length == 0:
             continue
-        total, is_in_range = _forward(scores[b], length, weights, room)
+        total, is_in_range = _forward(scores[b], length, weights, space)
         if is_in_range and with_marginals:
-            is_in_range = _backward(length, transposed, room, marginals[b])
+            is_in_range = _backward(length, transposed, space, marginals[b])
         if is_in_range:
             log_partition[b] = total + offset * (length - 1)
             is_scaled[b] = True
             if with_marginals:
-                _count_pairs(length, weights, room, counts[b])
+                _count_pairs(length, weights, space, counts[b])
 
 
 @compiled
-def _forward(scores, length, weights, room):
+def _forward(scores, length, weights, space):
     """alpha[i, y] = exps[i, y] · Σ_{y'} alpha[i-1, y'] · weights[y', y], over what alpha[i-1] adds up to.
 
     log Z, but for the transition's offset, and whether all is in range.
     """
-    alpha = room.alpha
+    alpha = space.alpha
     log_total = 0.0
     for i in range(length):
         top = largest(scores[i], scores.shape[1])
-        if not _exponentials(scores[i], top, room.exps[i]):
+        if not _exponentials(scores[i], top, space.exps[i]):
             return 0.0, False
         log_total += top
         if i > 0:
-            _multiply(alpha[i - 1], weights, room.product)
+            _multiply(alpha[i - 1], weights, space.product)
         else:
-            _fill(room.product, 1.0)
-        total = _weighted(room.exps[i], room.product, 1.0 / room.scale[i - 1] if i > 0 else 1.0, alpha[i])
-        room.scale[i] = total
+            _fill(space.product, 1.0)
+        total = _weighted(space.exps[i], space.product, 1.0 / space.scale[i - 1] if i > 0 else 1.0, alpha[i])
+        space.scale[i] = total
         if total == 0.0 or any_between(alpha[i], 0.0, LEAST * total):
             return 0.0, False
-    return log_total + _log_product(room.scale, length), True
+    return log_total + _log_product(space.scale, length), True
 
 
 @vectorised
@@ -176,12 +176,12 @@ def _log_product(values, count):
 
 
 @compiled
-def _backward(length, transposed, room, marginals):
+def _backward(length, transposed, space, marginals):
     """beta[i, y'] = Σ_y weights[y', y] · ahead[i+1, y]; ahead[i, y] = exps[i, y] · beta[i, y].
 
     Both are scaled so that alpha · beta are the marginals, which add up to 1. Whether all is in range.
     """
-    alpha, ahead, beta = room.alpha, room.ahead, room.product
+    alpha, ahead, beta = space.alpha, space.ahead, space.product
     for i in range(length - 1, -1, -1):
         if i < length - 1:
             _multiply(ahead[i + 1], transposed, beta)
@@ -195,21 +195,21 @@ def _backward(length, transposed, room, marginals):
         _scale(beta, 1.0 / total)
         if any_between(beta, 0.0, LEAST) or any_between(beta, 1.0 / LEAST, np.inf):
             return False
-        _weighted(room.exps[i], beta, 1.0, ahead[i])
+        _weighted(space.exps[i], beta, 1.0, ahead[i])
         for y in range(marginals.shape[1]):
             marginals[i, y] = alpha[i, y] * beta[y]
     return True
 
 
 @compiled
-def _count_pairs(length, weights, room, counts):
+def _count_pairs(length, weights, space, counts):
     """counts[y', y] = Σ_i alpha[i-1, y'] · weights[y', y] · ahead[i, y]: a product of two matrices."""
     num_tags, padded = weights.shape
-    alpha, ahead = room.alpha.reshape(room.alpha.size), room.ahead.reshape(room.ahead.size)
+    alpha, ahead = space.alpha.reshape(space.alpha.size), space.ahead.reshape(space.ahead.size)
     for p in range(num_tags):
-        _add_rows(alpha, p, padded, ahead[padded:], length - 1, room.pairs)
+        _add_rows(alpha, p, padded, ahead[padded:], length - 1, space.pairs)
         for y in range(num_tags):
-            counts[p, y] = room.pairs[y] * weights[p, y]
+            counts[p, y] = space.pairs[y] * weights[p, y]
 
 
 @compiled

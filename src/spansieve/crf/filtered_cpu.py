@@ -1,0 +1,157 @@
+"""The filtered semi-Markov CRF from dense scores on the CPU, by the compiled kernels.
+
+Axes: B sentences, L tokens, K widths, Y labels, N candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from spansieve.crf.candidates import Candidates, in_place
+from spansieve.crf.filtered_semi_markov import DenseInputs, FilteredFromScores
+from spansieve.crf.flat_segments import offsets_of, segments_by_index
+from spansieve.crf.gold import Gold
+from spansieve.crf.kernels import Sums
+
+if TYPE_CHECKING:
+    from spansieve.crf.kernels.cpu.filter import Kept
+
+
+class FilteredOnCpu(FilteredFromScores):
+    """The filtered distribution over candidates that the compiled filter lists. `marginals` are dense, (B, L, K, Y).
+
+    Tensors are made of what the filter keeps only on demand: at 3 µs a sentence each of them counts.
+    """
+
+    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
+        super().__init__(inputs, None, kernel)
+        is_tracked = self._is_tracked
+        if self.dense_scores.requires_grad and not is_tracked:
+            self.dense_scores = self.dense_scores.detach()
+        self._filter(find_best=inputs.gold is None and not is_tracked)
+
+    def _filter(self, find_best: bool) -> None:
+        """List the candidates and, for prediction, find the best path in the same pass."""
+        self._kept = self._listed(find_best)
+        self._has_best = find_best
+
+    def _listed(self, find_best: bool) -> Kept:
+        inputs = self._inputs
+        return self._kernel.segments_from_scores(
+            *inputs[:4], inputs.gold_segments, inputs.skip, find_best, inputs.limits
+        )
+
+    @cached_property
+    def scores(self) -> Tensor:  # type: ignore[override]
+        """The global scores of the candidates, (N,)."""
+        if not self.dense_scores.requires_grad:
+            return torch.from_numpy(self._kept.score)
+        with torch.enable_grad():
+            return self._gathered(self.dense_scores)
+
+    @cached_property
+    def candidates(self) -> Candidates:  # type: ignore[override]
+        offsets, start, end, label = (torch.from_numpy(column) for column in self._kept.graph)
+        return Candidates(offsets, start, end, label, self.lengths, *self.dense_scores.shape[1:3])
+
+    @cached_property
+    def _index(self) -> Tensor:
+        return torch.from_numpy(self._kept.index)
+
+    @cached_property
+    def _part_sentence(self) -> Tensor | None:
+        return torch.from_numpy(self._kept.sentence)
+
+    @property
+    def marginals(self) -> Tensor:
+        return self._scattered(super().marginals)
+
+    def _scattered(self, flat: Tensor) -> Tensor:
+        return in_place(flat, self._index, self.dense_scores.shape)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        # The scores can only be this distribution's own, which the filter looked up.
+        return self._kernel.kept_sums(self._kept, transition, self.lengths, self.skip, with_marginals)
+
+    def _input_gradients(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Written straight to the dense scores: to go by the flat ones takes as long as the sweep."""
+        if not torch.is_grad_enabled():
+            return self._kernel.dense_expectations(gradient, marginals, counts, self._kept, self.dense_scores.shape)
+        to_flat, to_transition = super()._input_gradients(gradient, marginals, counts)
+        return self._scattered(to_flat), to_transition
+
+    def score(self, structures: Sequence[Any] | Gold) -> Tensor:
+        return self._possible(super().score(structures), structures)
+
+    def log_prob(self, structures: Sequence[Any] | Gold) -> Tensor:
+        return self._possible(super().log_prob(structures), structures)
+
+    def _possible(self, result: Tensor, structures: Sequence[Any] | Gold) -> Tensor:
+        """Raise where a result is -inf, and name what is impossible, which is not looked for in gold before."""
+        if not (result > -torch.inf).all():
+            super(FilteredFromScores, self)._checked_parts(structures)
+        return result
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        if not self._has_best:
+            return super()._best()
+        kept, (_, _, max_width, num_labels) = self._kept, self.dense_scores.shape
+        structures = segments_by_index(kept.bounds[1], kept.chosen[1], max_width, num_labels)
+        return torch.from_numpy(kept.max_score), structures
+
+
+class FilteredOnCpuDense(FilteredOnCpu):
+    """The filtered distribution by a sweep over every span, for paths that may skip where the filter keeps so much that
+    listing it would cost more. The loss, log Z, the marginals and the best path never list the candidates; everything
+    else does so first.
+    """
+
+    def _filter(self, find_best: bool) -> None:
+        inputs = self._inputs
+        self._kept_scores = self._kernel.kept_scores(*inputs[:4], inputs.gold_segments, inputs.limits)  # (B, L, K, Y)
+
+    @cached_property
+    def _kept(self) -> Kept:  # type: ignore[override]
+        return self._listed(find_best=False)
+
+    def _dense_sums(self, with_marginals: bool) -> Sums:
+        """Compute the sums, with dense marginals."""
+        return self._kernel.dense_skip_sums(self._kept_scores, self.transition, self.lengths, with_marginals)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        sums = self._dense_sums(with_marginals)
+        return sums._replace(marginals=self._gathered(sums.marginals)) if with_marginals else sums
+
+    def _sums_to_save(self, scores: Tensor, transition: Tensor) -> Sums:
+        return self._dense_sums(with_marginals=True)
+
+    def _input_gradients(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        if not torch.is_grad_enabled():
+            return self._kernel.weighted_expectations(gradient, marginals, counts, None)
+        return super()._input_gradients(gradient, marginals, counts)
+
+    @cached_property
+    def _plain_log_partition(self) -> Tensor:
+        return self._dense_sums(with_marginals=False).log_partition
+
+    @property
+    def marginals(self) -> Tensor:
+        return super().marginals if self._is_tracked else self._plain_marginals
+
+    @cached_property
+    def _plain_marginals(self) -> Tensor:
+        return self._dense_sums(with_marginals=True).marginals
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        max_score, *best = self._kernel.dense_skip_best(self._kept_scores, self.transition, self.lengths)
+        width, label = (tensor.numpy() for tensor in best)
+        sentence, start = where = width.nonzero()
+        _, _, max_width, num_labels = self.dense_scores.shape
+        index = (start * max_width + width[where] - 1) * num_labels + label[where]
+        return max_score, segments_by_index(offsets_of(sentence, self.num_sentences), index, max_width, num_labels)
