@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.reproduce import all_corpora
 from spansieve.data.formats import FORMATS, write_examples
+from spansieve.models.heads import HEADS
 from tests.cli.conftest import terminal as terminal
 from tests.docs.in_small import smaller
 from tests.docs.machine import make_clone
@@ -85,9 +86,12 @@ def _reader(terminal, furnished, tmp_path, monkeypatch, is_small):
     monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # what builds a clone, too; 0 is pip's way to say no isolation
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.chdir(folder)
-    known = dict(FORMATS)
+    known, heads = dict(FORMATS), dict(HEADS)
+    monkeypatch.syspath_prepend(str(folder))  # a page may import a file that it shows
     with TemporaryDirectory(prefix="ray") as ray, ExitStack() as things:
         monkeypatch.setenv("RAY_TMPDIR", ray)  # others who look for a cluster do not find this one, nor it theirs
         yield Reader(terminal, folder, monkeypatch, things, is_small)
     FORMATS.clear()
     FORMATS.update(known)
+    HEADS.clear()
+    HEADS.update(heads)

@@ -39,7 +39,7 @@ class BatchScores(Protocol):
         """Return the score of the best segmentation, (B,), and its segments, null ones left out, in order."""
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
-        """Return the probability of each of the best segments, (M,)."""
+        """Return the probability of each of some segments of the model, (M,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,15 +139,21 @@ class CandidateScores:
         )
 
     def best(self) -> tuple[np.ndarray, FlatSegments]:
+        return self._best[:2]
+
+    @cached_property
+    def _best(self) -> tuple[np.ndarray, FlatSegments, np.ndarray]:
+        """The best path with its candidates' indices, (M,)."""
         if self.best_path is not None:
-            max_score, chosen = self.best_path
-            return max_score, _selected(self.segments, chosen)
-        max_score, is_chosen = cpu.filtered_best(**self._graph)
-        return max_score, _selected(self.segments, np.flatnonzero(is_chosen))
+            max_score, index = self.best_path
+        else:
+            max_score, is_chosen = cpu.filtered_best(**self._graph)
+            index = np.flatnonzero(is_chosen)
+        return max_score, _selected(self.segments, index), index
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
-        marginals = cpu.filtered_sums(**self._graph).marginals
-        values = marginals[index_in(segments, self.segments)]
+        index = self._best[2] if segments is self._best[1] else index_in(segments, self.segments)
+        values = cpu.filtered_sums(**self._graph).marginals[index]
         return values if self.dense is None else self.dense.weighted(values, segments)
 
     @property

@@ -17,6 +17,7 @@ from spansieve.config import Config, to_dict
 from spansieve.data.example import Example, check_known
 from spansieve.evaluation.plots import draw_curves
 from spansieve.evaluation.scores import evaluate
+from spansieve.models.heads import head_class
 from spansieve.models.storage import load_model, with_card
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
@@ -76,6 +77,7 @@ def train(
     numbers, but it must leave the weights alone.
     """
     folder = Path(folder)
+    head_class(config.model.head)  # which raises before anything is read or written
     _check_data(train_examples, dev_examples)
     check_known(test_examples or (), "test data")
     check_trackers(trackers)
