@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,8 @@ OWN_FILES = {"__init__": {"_lazy", "segments", "decoding", "integrations"}, "__m
 OUTSIDE = {"benchmarks", "tests", "examples"}  # what the wheel does not hold
 CORE_NEEDS = {"torch", "numpy", "numba", "llvmlite", "triton"}
 MOST_LINES = 400
+MAX_MODULES = 190
+MAX_VERBAL = 8  # names that end in -ing
 BANNED = {"utils", "util", "helpers", "helper", "common"}
 
 
@@ -108,6 +111,26 @@ def test_the_core_stands_alone(path):
 def test_no_module_is_long_or_named_after_nothing(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
     assert not BANNED & set(module_name(path).split("."))
+
+
+def test_a_file_name_occurs_once():
+    """A head may have the name of its distribution, and there is one __init__ per package and one file per format."""
+    names = [
+        path.name for path in MODULES if path.name != "__init__.py" and path.parent.name not in ("models", "formats")
+    ]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_modules_are_named_by_nouns():
+    assert len(MODULES) <= MAX_MODULES
+    assert len([path for path in MODULES if path.stem.endswith("ing")]) <= MAX_VERBAL
+
+
+def test_plots_alone_import_matplotlib():
+    importers = [
+        p.name for p in MODULES if any(n.startswith("matplotlib") for n in imports(p.read_text("utf-8"), "x.y"))
+    ]
+    assert importers == ["plots.py"]
 
 
 # ---- That these tests can fail ---------------------------------------------------------------------------------------
