@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 from spansieve.crf.evidence import Known, Pair, Span
@@ -96,8 +95,9 @@ class Support(NamedTuple):
             Span(*_within(one, tokens)) if isinstance(one, Span) else self._segment(one, tokens)
             for one in constraints.forbidden
         ]
+        banned_spans = set(forbidden)
         for segment in required:
-            if segment in forbidden or Span(segment.start, segment.end) in forbidden:
+            if segment in banned_spans or Span(segment.start, segment.end) in banned_spans:
                 raise ConstraintError(f"{self._quoted(segment, tokens)} is required, and forbidden too")
         complete = [Span(*_within(span, tokens)) for span in constraints.complete]
         banned = frozenset((self._id(first), self._id(second)) for first, second in constraints.banned)
@@ -112,12 +112,14 @@ class Support(NamedTuple):
             if self.max_width is not None and segment.width > self.max_width:
                 wide = f"is {segment.width} tokens wide, and the model has no entity wider than {self.max_width}"
                 raise ConstraintError(f"required {self._quoted(segment, tokens)} {wide}")
-        ordered = sorted(set(required), key=lambda s: (s.start, -s.end))
-        for first, second in combinations(ordered, 2) if self.takes_nested else pairwise(ordered):
-            is_within = first.contains(second) and first[:2] != second[:2]
-            if first.overlaps(second) and not (self.takes_nested and is_within):
-                both = f"{self._quoted(first, tokens)} and {self._quoted(second, tokens)}"
+        around: list[Segment] = []  # those that the next one lies within, or begins right behind
+        for segment in sorted(set(required), key=lambda s: (s.start, -s.end)):
+            while around and around[-1].end <= segment.start:
+                around.pop()
+            if around and not (self.takes_nested and segment.end <= around[-1].end and segment[:2] != around[-1][:2]):
+                both = f"{self._quoted(around[-1], tokens)} and {self._quoted(segment, tokens)}"
                 raise ConstraintError(f"required entities must not overlap, got {both}")
+            around.append(segment)
 
     def _segment(self, one: NamedSegment, tokens: Sequence[str]) -> Segment:
         return Segment(*_within(one, tokens), self._id(one.label))
