@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-import time
 import re
+import time
 from itertools import pairwise
 
 import numpy as np
