@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_lines, write_text
+from spansieve.data.formats.files import errors_at, read_lines, write_text
 from spansieve.data.overlap_resolution import flat
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
@@ -64,7 +64,8 @@ def read_conll(
     for sentence in sentences:
         _check_rows(path, sentence, token, tags)
     layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
-    schemes = [_scheme(path, layer, scheme) for layer in layers]
+    with errors_at(str(path)):
+        schemes = [scheme_of_tags(layer) if scheme == "auto" else scheme for layer in layers]
     if warnings is not IGNORED:  # the check reads every tag once more
         _warn_of_ill_formed(path, sentences, layers, schemes, warnings)
     examples = []
@@ -208,22 +209,11 @@ def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequenc
             raise DataError(f"{path} line {number}: must have a token in column {token}, got an empty one")
 
 
-def _scheme(path: str | Path, layer: list[list[str]], scheme: str) -> str:
-    if scheme != "auto":
-        return scheme
-    try:
-        return scheme_of_tags(layer)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
-
-
 def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: str, strict: bool):
     if all(tag in NULL_TAGS for tag in tags):
         return []
-    try:
+    with errors_at(f"{path} line {sentence.rows[0][0]}, the sentence that begins there"):
         return segments_of_tags(tags, scheme, strict)
-    except DataError as error:
-        raise DataError(f"{path} line {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
 
 
 def _warn_of_ill_formed(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import files_of, package
+from spansieve.data.formats.files import errors_at, files_of, package
 from spansieve.data.formats.jsonl import TOKEN_KEYS, document_name, entity_span
 from spansieve.data.overlap_resolution import flat
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
@@ -150,7 +150,5 @@ def _spans_example(location: str, row: dict[str, Any], token_column: str, span_c
     if isinstance(spans, dict):  # older versions store a list of objects as an object of lists
         spans = [dict(zip(spans, values)) for values in zip(*spans.values())]
     segments = {entity_span(location, span) for span in spans}
-    try:
+    with errors_at(location):
         return Example.of(row[token_column], sorted(segments), document=document_name(row))
-    except ValueError as error:
-        raise DataError(f"{location}: {error}") from error

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.alignment import Document, documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
@@ -22,20 +22,7 @@ def read_label_studio(
     path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an export."""
-    examples: list[Example] = []
-    for location, task in read_records(path):
-        results = _results(location, task, warnings)
-        if results is None:
-            continue
-        examples += examples_of_text(
-            _text(location, task),
-            [entity_span(location, entity) for entity in _entities(location, results)],
-            document=document_name(task.get("data", {})) or document_name(task, "id"),
-            split_sentences=split_sentences,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
+    return examples_of_documents(_documents(path, warnings), split_sentences, warnings)
 
 
 def write_label_studio(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -45,6 +32,15 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, warning
         data = {"text": document.text} if document.name is None else {"text": document.text, "doc": document.name}
         tasks.append({"id": number, "data": data, "annotations": [{"result": _regions(document)}]})
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
+
+
+def _documents(path: str | Path, warnings: ReaderWarnings) -> Iterator[Document]:
+    for location, task in read_records(path):
+        results = _results(location, task, warnings)
+        if results is not None:
+            spans = [entity_span(location, entity) for entity in _entities(location, results)]
+            text = _text(location, task)
+            yield Document(document_name(task.get("data", {})) or document_name(task, "id"), text, spans, location)
 
 
 def _results(location: str, task: dict[str, Any], warnings: ReaderWarnings) -> list[dict[str, Any]] | None:
