@@ -60,19 +60,28 @@ def read_conll(
     wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
     tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
     width = len(_token_rows(sentences)[0])
-    sentences = [kept for sentence in sentences if (kept := _without_comments(sentence, width, tags)).rows]
+    for sentence in sentences:
+        sentence.rows = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
+    sentences = [sentence for sentence in sentences if sentence.rows]
     for sentence in sentences:
         _check_rows(path, sentence, token, tags)
     layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
     with errors_at(str(path)):
         schemes = [scheme_of_tags(layer) if scheme == "auto" else scheme for layer in layers]
-    if warnings is not IGNORED:  # the check reads every tag once more
-        _warn_of_ill_formed(path, sentences, layers, schemes, warnings)
     examples = []
     for number, sentence in enumerate(sentences):
-        segments = set()
-        for layer, layer_scheme in zip(layers, schemes):
-            segments |= set(_segments(path, sentence, layer[number], layer_scheme, strict))
+        location, segments = f"{path} line {sentence.rows[0][0]}", set()
+        for own, own_scheme in zip((layer[number] for layer in layers), schemes):
+            if all(tag in NULL_TAGS for tag in own):
+                continue
+            with errors_at(f"{location}, the sentence that begins there"):
+                segments |= set(segments_of_tags(own, own_scheme, strict))
+            if warnings is not IGNORED:  # the check reads every tag once more
+                try:
+                    check_tags(own, own_scheme)
+                except DataError:
+                    ill_formed = f"sentences whose tags are not well-formed {own_scheme}, read as conlleval does"
+                    warnings.add(ill_formed, location)
         tokens = tuple(row[token] for _, row in sentence.rows)
         examples.append(Example(tokens, tuple(segments), document=sentence.document))
     return examples
@@ -97,23 +106,27 @@ def write_conll(
     document = None
     for number, example in enumerate(examples, start=1):
         location = f"sentence {number}"
-        warnings.add("texts, and the characters of tokens in them, not kept", location, int(example.text is not None))
         if example.document != document:
             document = example.document
             lines += [f"{_DOCSTART} ({document})" if document else _DOCSTART, ""]
-        example, dropped = flat(example)
-        warnings.add("overlapping entities dropped, since tags are flat", location, len(dropped))
+        tags = tags_of_example(example, scheme, location, warnings)
         if not example.tokens:
             warnings.add("sentences without tokens left out", location)
             continue
-        tags = tags_of_segments(example.segments, len(example), scheme)
         lines += [f"{_writable(token, location)}\t{tag}" for token, tag in zip(example.tokens, tags)]
         lines.append("")
     write_text("\n".join(lines) + "\n" if lines else "", path)
 
 
-def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_Sentence]:
-    lines = list(lines)
+def tags_of_example(example: Example, scheme: str, location: str, warnings: ReaderWarnings) -> list[str]:
+    """The tags of an example made flat, with warnings of what tags cannot represent."""
+    kept, dropped = flat(example)
+    warnings.add("texts, and the characters of tokens in them, not kept", location, int(example.text is not None))
+    warnings.add("overlapping entities dropped, since tags are flat", location, len(dropped))
+    return tags_of_segments(kept.segments, len(kept), scheme)
+
+
+def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[_Sentence]:
     tokens = [line for _, line in lines if line.strip() and not line.startswith(("#", _DOCSTART))]
     is_tabbed = all("\t" in line for line in tokens)
     document, count = None, 0
@@ -184,20 +197,12 @@ def _column(column: Column | None, names: list[str] | None, path: str | Path, ot
     return int(column)
 
 
-def _without_comments(sentence: _Sentence, width: int, tags: Sequence[int]) -> _Sentence:
-    if not any(row[0].startswith("#") for _, row in sentence.rows):
-        return sentence
-    kept = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
-    return _Sentence(sentence.document, kept)
-
-
 def _is_comment(row: list[str], width: int, tags: Sequence[int]) -> bool:
     return row[0].startswith("#") and (len(row) != width or not all(is_tag(row[tag]) for tag in tags))
 
 
 def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequence[int]) -> None:
-    needed = max(column + 1 if column >= 0 else -column for column in (token, *tags))
-    needed = max(needed, 2)
+    needed = max(2, *(column + 1 if column >= 0 else -column for column in (token, *tags)))
     for number, row in sentence.rows:
         if len(row) < needed:
             columns = "column" if len(row) == 1 else "columns"
@@ -207,29 +212,6 @@ def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequenc
             )
         if not row[token]:
             raise DataError(f"{path} line {number}: must have a token in column {token}, got an empty one")
-
-
-def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: str, strict: bool):
-    if all(tag in NULL_TAGS for tag in tags):
-        return []
-    with errors_at(f"{path} line {sentence.rows[0][0]}, the sentence that begins there"):
-        return segments_of_tags(tags, scheme, strict)
-
-
-def _warn_of_ill_formed(
-    path: str | Path,
-    sentences: list[_Sentence],
-    layers: list[list[list[str]]],
-    schemes: list[str],
-    warnings: ReaderWarnings,
-) -> None:
-    for layer, scheme in zip(layers, schemes):
-        for sentence, tags in zip(sentences, layer):
-            try:
-                check_tags(tags, scheme)
-            except DataError:
-                location = f"{path} line {sentence.rows[0][0]}"
-                warnings.add(f"sentences whose tags are not well-formed {scheme}, read as conlleval does", location)
 
 
 def _writable(token: str, location: str) -> str:
