@@ -9,8 +9,8 @@ are a set: one that is predicted twice is predicted once. They may overlap.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any, TypeVar
 
 from spansieve.data.overlap_resolution import depths
@@ -44,19 +44,15 @@ class Counts:
         return _ratio(2 * self.true_positives, self.gold + self.predicted)
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.true_positives + other.true_positives, self.gold + other.gold, self.predicted + other.predicted
-        )
+        return Counts(*map(sum, zip(astuple(self), astuple(other))))
 
     def to_dict(self) -> dict[str, float | int]:
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "true_positives": self.true_positives,
-            "gold": self.gold,
-            "predicted": self.predicted,
-        }
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Counts:
+        """Back from `to_dict`; the figures follow from the counts."""
+        return cls(**{part.name: values[part.name] for part in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -87,18 +83,18 @@ class Scores:
 
     @property
     def macro_precision(self) -> float:
-        return self._mean(lambda counts: counts.precision)
+        return self._mean("precision")
 
     @property
     def macro_recall(self) -> float:
-        return self._mean(lambda counts: counts.recall)
+        return self._mean("recall")
 
     @property
     def macro_f1(self) -> float:
-        return self._mean(lambda counts: counts.f1)
+        return self._mean("f1")
 
-    def _mean(self, figure: Callable[[Counts], float]) -> float:
-        return _ratio(sum(figure(counts) for counts in self.by_label.values()), len(self.by_label))
+    def _mean(self, figure: str) -> float:
+        return _ratio(sum(getattr(counts, figure) for counts in self.by_label.values()), len(self.by_label))
 
     def __add__(self, other: Scores) -> Scores:
         return Scores(
@@ -112,23 +108,18 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: figures and the counts that they follow from."""
         macro = {"precision": self.macro_precision, "recall": self.macro_recall, "f1": self.macro_f1}
-        return {
-            "sentences": self.sentences,
-            "micro": self.micro.to_dict(),
-            "macro": macro,
-            "by_label": {label: counts.to_dict() for label, counts in self.by_label.items()},
-            "by_width": {str(width): counts.to_dict() for width, counts in self.by_width.items()},
-            "by_length": {bucket: counts.to_dict() for bucket, counts in self.by_length.items()},
-        }
+        parts = {"by_label": self.by_label, "by_width": self.by_width, "by_length": self.by_length}
+        plain = {name: {str(key): counts.to_dict() for key, counts in part.items()} for name, part in parts.items()}
+        return {"sentences": self.sentences, "micro": self.micro.to_dict(), "macro": macro, **plain}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Scores:
         """Back from `to_dict`, by the counts."""
         return cls(
-            _counts(values["micro"]),
-            {label: _counts(counts) for label, counts in values["by_label"].items()},
-            {int(width): _counts(counts) for width, counts in values["by_width"].items()},
-            {bucket: _counts(counts) for bucket, counts in values["by_length"].items()},
+            Counts.from_dict(values["micro"]),
+            {label: Counts.from_dict(counts) for label, counts in values["by_label"].items()},
+            {int(width): Counts.from_dict(counts) for width, counts in values["by_width"].items()},
+            {bucket: Counts.from_dict(counts) for bucket, counts in values["by_length"].items()},
             values["sentences"],
         )
 
@@ -236,7 +227,3 @@ def _in_order(counts: Mapping[_Key, Counts]) -> dict[_Key, Counts]:
 def _by_bucket(counts: Mapping[str, Counts]) -> dict[str, Counts]:
     names = [bucket_of(length) for length in (*LENGTH_BUCKETS, LENGTH_BUCKETS[-1] + 1)]
     return {name: counts[name] for name in names if name in counts}
-
-
-def _counts(values: Mapping[str, Any]) -> Counts:
-    return Counts(values["true_positives"], values["gold"], values["predicted"])
