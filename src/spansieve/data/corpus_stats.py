@@ -91,7 +91,7 @@ def _split_report(examples: Sequence[Example], max_width: int | None, warnings: 
         one_token_sentences=sum(len(example) == 1 for example in examples),
         sentences_without_entities=sum(not example.segments for example in examples),
         overlapping_pairs=len(pairs),
-        nested_pairs=sum(_is_nested(*pair) for pair in pairs),
+        nested_pairs=sum(second.end <= first.end or second.start == first.start for first, second in pairs),
         lost_when_flat=sum(len(flat(example)[1]) for example in examples),
         repeated_sentences=len(examples) - len({example.tokens for example in examples}),
         lost_to_max_width=dict(Counter(wide).most_common()),
@@ -108,10 +108,6 @@ def overlapping_pairs(example: Example) -> list[tuple[NamedSegment, NamedSegment
                 break
             pairs.append((segment, other))
     return pairs
-
-
-def _is_nested(first: NamedSegment, second: NamedSegment) -> bool:
-    return second.end <= first.end or second.start == first.start
 
 
 def _quantiles(lengths: list[int]) -> dict[str, int]:

@@ -114,10 +114,10 @@ def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def tensors_of(model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | None) -> dict[str, dict[str, Tensor]]:
-    tensors = {"model": dict(model.state_dict()), "optimizer": _flat_state(optimizer)}
-    if ema is not None:
-        tensors["average"] = ema.average
-    return tensors
+    state = optimizer.state_dict()["state"]
+    flat = {f"{index}.{key}": tensor for index, part in state.items() for key, tensor in part.items()}
+    average = {} if ema is None else {"average": ema.average}
+    return {"model": dict(model.state_dict()), "optimizer": flat, **average}
 
 
 def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | None) -> None:
@@ -129,8 +129,3 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Opt
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     if ema is not None:
         ema.load(checkpoint.tensors["average"])
-
-
-def _flat_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    state = optimizer.state_dict()["state"]
-    return {f"{index}.{key}": tensor for index, part in state.items() for key, tensor in part.items()}

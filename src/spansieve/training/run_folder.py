@@ -26,14 +26,8 @@ from spansieve.data.example import Example
 from spansieve.persistence.atomic import write_durably
 from spansieve.training.checkpoints import newest_checkpoint
 
-RUN, CHECKPOINTS, MODEL, RESULTS, CURVES, LOGS = (
-    "run.json",
-    "checkpoints",
-    "model",
-    "results.json",
-    "curves.png",
-    "logs",
-)
+RUN, RESULTS, CURVES = "run.json", "results.json", "curves.png"
+CHECKPOINTS, MODEL, LOGS = "checkpoints", "model", "logs"
 LOCK = ".lock"
 FORMAT = 1
 
@@ -46,8 +40,12 @@ def about_run(
     config: Config, train_examples: Sequence[Example], dev_examples: Sequence[Example], processes: int
 ) -> dict[str, Any]:
     """The description of a run: everything that the result follows from."""
-    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
+    data = _fingerprints(train_examples, dev_examples)
     return {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
+
+
+def _fingerprints(train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> dict[str, str]:
+    return {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
 
 
 def fingerprint(examples: Sequence[Example]) -> str:
@@ -79,8 +77,7 @@ def open_folder(folder: Path, about: dict[str, Any]) -> None:
 
 def is_run_on(folder: Path, train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> bool:
     """True when the folder holds a run on just these examples."""
-    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
-    return (folder / RUN).exists() and _read(folder)["data"] == data
+    return (folder / RUN).exists() and _read(folder)["data"] == _fingerprints(train_examples, dev_examples)
 
 
 def remove_run(folder: Path) -> None:
