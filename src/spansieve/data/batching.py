@@ -40,11 +40,10 @@ def plan_epoch(lengths: Sequence[int], step_size: int, seed: int, epoch: int, sm
 
 
 def process_batches(step: Sequence[int], process: int, processes: int, parts: int) -> list[list[int]]:
-    """The batches of one process's part of a step, `parts` of them at most; none of them is empty."""
-    if len(step) < processes:
-        raise ValueError(
-            f"a step must have a sentence for each of the {processes} processes, got {len(step)}: train on fewer"
-        )
+    """The batches of one process's part of a step, `parts` of them at most; none of them is empty.
+
+    A step has a sentence for each process at least.
+    """
     own = step[process::processes]
     return [list(own[part::parts]) for part in range(parts) if part < len(own)]
 

@@ -73,7 +73,15 @@ def report_of(
         name: _split_report(examples, max_width, dict((warnings or {}).get(name, {})))
         for name, examples in splits.items()
     }
-    return DataReport(reports, _shared_sentences(splits), _unknown_labels(reports), max_width)
+    seen = {name: {example.tokens for example in examples} for name, examples in splits.items()}
+    shared = [
+        SharedSentences(first, second, count)
+        for first, second in combinations(splits, 2)
+        if (count := sum(example.tokens in seen[first] for example in splits[second]))
+    ]
+    known = next((report.labels.keys() for report in reports.values()), set())
+    unknown = {name: sorted(report.labels.keys() - known) for name, report in reports.items()}
+    return DataReport(reports, shared, {name: labels for name, labels in unknown.items() if labels}, max_width)
 
 
 def _split_report(examples: Sequence[Example], max_width: int | None, warnings: dict[str, int]) -> SplitReport:
@@ -115,21 +123,3 @@ def _quantiles(lengths: list[int]) -> dict[str, int]:
         return dict.fromkeys(QUANTILES, 0)
     lengths = sorted(lengths)
     return {name: lengths[round(quantile * (len(lengths) - 1))] for name, quantile in QUANTILES.items()}
-
-
-def _shared_sentences(splits: Mapping[str, Sequence[Example]]) -> list[SharedSentences]:
-    seen = {name: {example.tokens for example in examples} for name, examples in splits.items()}
-    return [
-        SharedSentences(first, second, count)
-        for first, second in combinations(splits, 2)
-        if (count := sum(example.tokens in seen[first] for example in splits[second]))
-    ]
-
-
-def _unknown_labels(reports: Mapping[str, SplitReport]) -> dict[str, list[str]]:
-    first, *others = reports or [""]
-    return {
-        name: unknown
-        for name in others
-        if (unknown := sorted(reports[name].labels.keys() - reports[first].labels.keys()))
-    }

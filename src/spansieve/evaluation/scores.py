@@ -8,10 +8,11 @@ are a set: one that is predicted twice is predicted once. They may overlap.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any
 
 from spansieve.data.overlap_resolution import depths
 from spansieve.segments import NamedSegment
@@ -19,8 +20,6 @@ from spansieve.segments import NamedSegment
 Segments = Collection[tuple[int, int, str]]  # of one sentence
 LEVELS = ("all", "outer", "inner")  # of nested segments: those that lie within no other, and those that lie within one
 LENGTH_BUCKETS = (10, 20, 30, 50)  # the longest sentence of each bucket; one more holds all that are longer
-
-_Key = TypeVar("_Key", str, int)
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class Counts:
 class Scores:
     """The counts of a corpus, as a whole and in parts; what is a figure follows from them.
 
-    Scores of two shards add up to those of both. In `by_width` a segment counts with its own width; in `by_length` with
-    the length of its sentence, in buckets named `1-10`, `11-20` and so on (empty where the lengths were not given).
+    In `by_width` a segment counts with its own width; in `by_length` with the length of its sentence, in buckets named
+    `1-10`, `11-20` and so on (empty where the lengths were not given).
     """
 
     micro: Counts = Counts()
@@ -95,15 +94,6 @@ class Scores:
 
     def _mean(self, figure: str) -> float:
         return _ratio(sum(getattr(counts, figure) for counts in self.by_label.values()), len(self.by_label))
-
-    def __add__(self, other: Scores) -> Scores:
-        return Scores(
-            self.micro + other.micro,
-            _in_order(_added(self.by_label, other.by_label)),
-            _in_order(_added(self.by_width, other.by_width)),
-            _by_bucket(_added(self.by_length, other.by_length)),
-            self.sentences + other.sentences,
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: figures and the counts that they follow from."""
@@ -143,9 +133,9 @@ def evaluate(gold: Sequence[Segments], predicted: Sequence[Segments], lengths: S
                 bucket[bucket_of(lengths[index])][column] += len(segments)
     return Scores(
         Counts(*(sum(column) for column in zip(*label.values()))) if label else Counts(),
-        _in_order({name: Counts(*columns) for name, columns in label.items()}),
-        _in_order({number: Counts(*columns) for number, columns in width.items()}),
-        _by_bucket({name: Counts(*columns) for name, columns in bucket.items()}),
+        {name: Counts(*columns) for name, columns in sorted(label.items())},
+        {number: Counts(*columns) for number, columns in sorted(width.items())},
+        {name: Counts(*bucket[name]) for name in map(bucket_of, (*LENGTH_BUCKETS, math.inf)) if name in bucket},
         len(gold),
     )
 
@@ -176,7 +166,7 @@ def segment_sets(
         yield _as_set("gold", index, truth, length), _as_set("predicted", index, guess, length)
 
 
-def bucket_of(length: int) -> str:
+def bucket_of(length: float) -> str:
     """The bucket that a sentence of this length is in.
 
     >>> bucket_of(10), bucket_of(11), bucket_of(51)
@@ -214,16 +204,3 @@ def _as_set(name: str, sentence: int, segments: Segments, length: int | None) ->
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
-
-
-def _added(ours: Mapping[_Key, Counts], theirs: Mapping[_Key, Counts]) -> dict[_Key, Counts]:
-    return {key: ours.get(key, Counts()) + theirs.get(key, Counts()) for key in {**ours, **theirs}}
-
-
-def _in_order(counts: Mapping[_Key, Counts]) -> dict[_Key, Counts]:
-    return {key: counts[key] for key in sorted(counts)}
-
-
-def _by_bucket(counts: Mapping[str, Counts]) -> dict[str, Counts]:
-    names = [bucket_of(length) for length in (*LENGTH_BUCKETS, LENGTH_BUCKETS[-1] + 1)]
-    return {name: counts[name] for name in names if name in counts}

@@ -54,15 +54,8 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON. Of the sentences only their index is there."""
-        return {
-            "a": self.a.to_dict(),
-            "b": self.b.to_dict(),
-            "difference": self.difference._asdict(),
-            "randomisation_p_value": self.randomisation_p_value,
-            "bootstrap_p_value": self.bootstrap_p_value,
-            "differences": [difference.index for difference in self.differences],
-            "resamples": self.resamples,
-        }
+        systems = {"a": self.a.to_dict(), "b": self.b.to_dict(), "difference": self.difference._asdict()}
+        return {**vars(self), **systems, "differences": [difference.index for difference in self.differences]}
 
 
 class PairedDifference(NamedTuple):

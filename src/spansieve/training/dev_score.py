@@ -32,10 +32,7 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
     if accelerator.num_processes > 1:
         pairs, counts = gather_object(pairs), gather_object(counts)
     micro = evaluate([gold for gold, _ in pairs], [segments for _, segments in pairs]).micro
-    total = GraphCounts()
-    for batch in counts:
-        total = total.plus(batch)
-    return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
+    return DevScore(micro.precision, micro.recall, micro.f1, _graph(GraphCounts(*map(sum, zip(*counts)))))
 
 
 def _graph(counts: GraphCounts) -> dict[str, float]:

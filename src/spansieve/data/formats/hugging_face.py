@@ -52,7 +52,13 @@ def read_dataset(
     rows = list(rows)
     sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
     scheme = scheme_of_tags(sequences) if scheme == "auto" else scheme
-    return [_tags_example(where, row, token_column, tags, scheme) for (where, row), tags in zip(rows, sequences)]
+    examples = []
+    for (where, row), own in zip(rows, sequences):
+        words = row[token_column]
+        if len(words) != len(own):
+            raise DataError(f"{where}: tags must be one per token, {len(words)}, got {len(own)}")
+        examples.append(Example(tuple(words), tuple(segments_of_tags(own, scheme)), document=document_name(row)))
+    return examples
 
 
 def write_dataset(
@@ -124,13 +130,6 @@ def _named(location: str, tags: list[Any], names: list[str] | None) -> list[str]
     if not all(0 <= tag < len(names) for tag in tags):
         raise DataError(f"{location}: tags must lie between 0 and {len(names) - 1}, got {tags}")
     return [names[tag] for tag in tags]
-
-
-def _tags_example(location: str, row: dict[str, Any], token_column: str, tags: list[str], scheme: str) -> Example:
-    tokens = row[token_column]
-    if len(tokens) != len(tags):
-        raise DataError(f"{location}: tags must be one per token, {len(tokens)}, got {len(tags)}")
-    return Example(tuple(tokens), tuple(segments_of_tags(tags, scheme)), document=document_name(row))
 
 
 def _spans_example(location: str, row: dict[str, Any], token_column: str, span_column: str) -> Example:

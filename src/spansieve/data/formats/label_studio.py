@@ -30,7 +30,8 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, warning
     tasks = []
     for number, document in enumerate(documents_of_examples(examples, warnings), start=1):
         data = {"text": document.text} if document.name is None else {"text": document.text, "doc": document.name}
-        tasks.append({"id": number, "data": data, "annotations": [{"result": _regions(document)}]})
+        regions = [_region(document.text, *annotation) for annotation in document.annotations]
+        tasks.append({"id": number, "data": data, "annotations": [{"result": regions}]})
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
 
 
@@ -79,13 +80,6 @@ def _entities(location: str, results: list[dict[str, Any]]) -> Iterator[dict[str
             yield {"start": value.get("start"), "end": value.get("end"), "label": label}
 
 
-def _regions(document: Document) -> list[dict[str, Any]]:
-    return [
-        {
-            "from_name": "label",
-            "to_name": "text",
-            "type": "labels",
-            "value": {"start": start, "end": end, "text": document.text[start:end], "labels": [label]},
-        }
-        for start, end, label in document.annotations
-    ]
+def _region(text: str, start: int, end: int, label: str) -> dict[str, Any]:
+    value = {"start": start, "end": end, "text": text[start:end], "labels": [label]}
+    return {"from_name": "label", "to_name": "text", "type": "labels", "value": value}
