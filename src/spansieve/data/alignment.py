@@ -73,11 +73,11 @@ def documents_of_examples(
         yield from (_joined(name, part) for part in ([sentences] if together else ([s] for s in sentences)))
 
 
-def distinct_names(documents: Iterable[Document], prefix: str = "document") -> Iterator[tuple[str, Document]]:
+def distinct_names(documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
     """Give each document a name that no other has, fit for a file."""
     seen: set[str] = set()
     for number, document in enumerate(documents, start=1):
-        name = (document.name or f"{prefix}-{number}").replace("/", "_").replace("\\", "_")
+        name = (document.name or f"document-{number}").replace("/", "_").replace("\\", "_")
         while name in seen:
             name = f"{name}-{number}"
         seen.add(name)

@@ -79,7 +79,7 @@ def report_of(
         for first, second in combinations(splits, 2)
         if (count := sum(example.tokens in seen[first] for example in splits[second]))
     ]
-    known = next((report.labels.keys() for report in reports.values()), set())
+    known = set(next(iter(reports.values())).labels) if reports else set()
     unknown = {name: sorted(report.labels.keys() - known) for name, report in reports.items()}
     return DataReport(reports, shared, {name: labels for name, labels in unknown.items() if labels}, max_width)
 

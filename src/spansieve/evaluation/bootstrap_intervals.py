@@ -66,9 +66,11 @@ def bootstrap(
     figures = ratio(2 * totals[..., 0], totals[..., 1] + totals[..., 2])  # F1, (1 + R, Y)
     right, truth, guessed = totals.sum(1).T  # (1 + R,) each
     macro = ratio(np.where(occurs, figures, 0.0).sum(-1), occurs.sum(-1))  # over the labels that occur
-    micro = (ratio(right, guessed), ratio(right, truth), ratio(2 * right, truth + guessed))
     return Intervals(
-        *(_interval(values, confidence) for values in (*micro, macro)),
+        _interval(ratio(right, guessed), confidence),
+        _interval(ratio(right, truth), confidence),
+        _interval(ratio(2 * right, truth + guessed), confidence),
+        _interval(macro, confidence),
         {label: _interval(figures[occurs[:, y], y], confidence) for y, label in enumerate(labels)},
         confidence,
         resamples,

@@ -98,6 +98,7 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: figures and the counts that they follow from."""
         macro = {"precision": self.macro_precision, "recall": self.macro_recall, "f1": self.macro_f1}
+        parts: dict[str, Mapping[Any, Counts]]
         parts = {"by_label": self.by_label, "by_width": self.by_width, "by_length": self.by_length}
         plain = {name: {str(key): counts.to_dict() for key, counts in part.items()} for name, part in parts.items()}
         return {"sentences": self.sentences, "micro": self.micro.to_dict(), "macro": macro, **plain}

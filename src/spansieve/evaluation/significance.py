@@ -154,7 +154,8 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """The rows of a table: F1 of both systems per label and over all, and what b gains."""
     a, b = comparison.a, comparison.b
     labels = sorted({*a.by_label, *b.by_label})
-    figures = [(label, *(scores.by_label.get(label, Counts()).f1 for scores in (a, b))) for label in labels]
+    none = Counts()
+    figures = [(label, a.by_label.get(label, none).f1, b.by_label.get(label, none).f1) for label in labels]
     figures += [("micro", a.f1, b.f1), ("macro", a.macro_f1, b.macro_f1)]
     return [{"label": name, "a": first, "b": second, "difference": second - first} for name, first, second in figures]
 

@@ -45,9 +45,14 @@ class EpochReport:
 class Observer(Protocol):
     """The callbacks of a run. Only the main process calls them."""
 
-    def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None: ...
-    def on_step(self, report: StepReport) -> None: ...
-    def on_epoch(self, report: EpochReport) -> None: ...
+    def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
+        return None
+
+    def on_step(self, report: StepReport) -> None:
+        return None
+
+    def on_epoch(self, report: EpochReport) -> None:
+        return None
 
 
 class Silent(Observer):

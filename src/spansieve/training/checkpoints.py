@@ -43,7 +43,7 @@ class Checkpoint(NamedTuple):
 
 def write_checkpoint(
     folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str, Mapping[str, Tensor]]
-) -> Path:
+) -> None:
     path = folder / f"step-{step:08d}"
     new = folder / f".{path.name}.new"
     for unfinished in folder.glob(".*.new"):  # left by a kill
@@ -59,16 +59,11 @@ def write_checkpoint(
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    _remove_others(folder, step)
-    return path
-
-
-def _remove_others(folder: Path, step: int) -> None:
-    """Remove old checkpoints, and damaged ones, which a run that goes on from an earlier step has before it."""
-    checkpoints = _checkpoints(folder)
-    reached = [path for number, path in checkpoints if number <= step]
-    for path in [path for number, path in checkpoints if number > step] + reached[KEPT:]:
-        shutil.rmtree(path, ignore_errors=True)
+    # Later ones are damaged: the run went on from an earlier step.
+    later = [path for number, path in _checkpoints(folder) if number > step]
+    reached = [path for number, path in _checkpoints(folder) if number <= step]
+    for other in later + reached[KEPT:]:
+        shutil.rmtree(other, ignore_errors=True)
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:

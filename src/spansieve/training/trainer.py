@@ -101,7 +101,8 @@ class Trainer:
             self.observer.on_start(self.counts, self.num_steps, self.progress.step)
         self._started = self._reported = self._saved = time.monotonic()
         self._seconds_before = self.progress.seconds
-        while self.progress.epoch < self.config.epochs and not self._is_out_of_patience():
+        patience = math.inf if self.config.patience is None else self.config.patience
+        while self.progress.epoch < self.config.epochs and self.progress.epoch - self.progress.best_epoch < patience:
             self._run_epoch()
         self.accelerator.wait_for_everyone()  # the main process may still be writing
         self.accelerator.end_training()
@@ -112,18 +113,12 @@ class Trainer:
             recover_model(self.folder / MODEL)
         self.accelerator.wait_for_everyone()
         checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
-        steps = {None if checkpoint is None else checkpoint.step}
-        if self.accelerator.num_processes > 1:
-            steps = set(gather_object(list(steps)))
+        steps = set(gather_object([None if checkpoint is None else checkpoint.step]))
         if len(steps) > 1:
             raise TrainingError(f"every process must see the same checkpoints in {self.folder}, got steps {steps}")
         if checkpoint is not None:
             restore(checkpoint, self.tagger, self.optimizer, self.ema)
             self.progress = Progress(**checkpoint.state["progress"])
-
-    def _is_out_of_patience(self) -> bool:
-        patience = self.config.patience
-        return patience is not None and self.progress.epoch - self.progress.best_epoch >= patience
 
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)
@@ -230,20 +225,15 @@ class Trainer:
     def _take_in_losses(self) -> float:
         """Take in the losses since the last time, per sentence. Synchronises the host, which not every step does."""
         losses = torch.stack(self._totals).tolist() if self._totals else []
-        mean = self._over_processes(sum(losses)) / max(self._sentences, 1)
+        mean = sum(gather_object([sum(losses)])) / max(self._sentences, 1)
         for loss in losses:
             self._loss += loss  # one by one, so that the sum is the same whenever there are reports
-        self.progress.loss = self._over_processes(self._loss)
+        self.progress.loss = sum(gather_object([self._loss]))
         self._totals, self._sentences, self._tokens = [], 0, 0
         for name, value in (("loss", self.progress.loss), ("norm of the gradient", self._norm)):
             if value is not None and not math.isfinite(value):
                 raise self._diverged(name, float(value))
         return mean
-
-    def _over_processes(self, value: float) -> float:
-        if self.accelerator.num_processes == 1:
-            return value
-        return sum(gather_object([value]))
 
     def _report_step(self, rate_part: float) -> None:
         tokens, elapsed = self._tokens, time.monotonic() - self._reported

@@ -25,8 +25,7 @@ from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
 
 _DOCSTART = "-DOCSTART-"
-_NAMED_DOCSTART = re.compile(r"-DOCSTART-\s+\((.+)\)")
-_NEW_DOCUMENT = re.compile(r"#\s*newdoc(?:\s+id\s*=\s*(.+))?")
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc(?:\s+id\s*=\s*(.+))?|-DOCSTART-(?:\s+\((.+)\))?")
 _HEADER = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
 
 
@@ -132,11 +131,11 @@ def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[_
     document, count = None, 0
     sentence = _Sentence(None)
     for number, line in lines:
-        started = _document_start(line) if line[:1] in ("#", "-") else None
-        if started is not None:
+        started = _NEW_DOCUMENT.match(line) if line[:1] in ("#", "-") else None
+        if started:
             yield sentence
             count += 1
-            document = started or f"{Path(path).name.removesuffix('.gz')}-{count}"
+            document = started[1] or started[2] or f"{Path(path).name.removesuffix('.gz')}-{count}"
             sentence = _Sentence(document)
         elif not line.strip():
             yield sentence
@@ -144,14 +143,6 @@ def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[_
         elif line[0] != "#" or not (_HEADER.match(line) or (is_tabbed and "\t" not in line)):
             sentence.rows.append((number, line.split("\t") if is_tabbed else _fields(line)))
     yield sentence
-
-
-def _document_start(line: str) -> str | None:
-    """The name of the document that begins here, "" where it has none; None where no document begins."""
-    match = _NEW_DOCUMENT.match(line) or _NAMED_DOCSTART.match(line)
-    if match:
-        return match[1] or ""
-    return "" if line.startswith(_DOCSTART) else None
 
 
 def _fields(line: str) -> list[str]:

@@ -41,7 +41,7 @@ def read_dataset(
     dataset = _loaded(source, split, location)
     columns = dataset.column_names
     token_column = _chosen(location, columns, tokens, TOKEN_KEYS, "tokens")
-    rows = ((f"{location} row {number}", row) for number, row in enumerate(dataset, start=1))
+    rows = [(f"{location} row {number}", row) for number, row in enumerate(dataset, start=1)]
     span_column = spans or (None if tags else next((c for c in SPAN_COLUMNS if c in columns), None))
     if span_column is not None:
         _chosen(location, columns, span_column, (), "spans")
@@ -49,7 +49,6 @@ def read_dataset(
     tag_column = _chosen(location, columns, tags, TAG_COLUMNS, "tags")
     feature = dataset.features[tag_column]
     tag_names = list(names) if names is not None else getattr(getattr(feature, "feature", feature), "names", None)
-    rows = list(rows)
     sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
     scheme = scheme_of_tags(sequences) if scheme == "auto" else scheme
     examples = []

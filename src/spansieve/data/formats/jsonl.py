@@ -74,12 +74,11 @@ def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, warnings:
 def entity_span(location: str, entity: Any) -> tuple[int, int, str]:
     """Start, end and label of `{"start": …, "end": …, "label": …}` or `[start, end, label]`; doccano has
     `start_offset` and `end_offset`."""
-    start = end = label = None
+    values: Any = entity if isinstance(entity, (list, tuple)) and len(entity) >= 3 else (None, None, None)
     if isinstance(entity, dict):
-        start, end = (entity.get(key, entity.get(f"{key}_offset")) for key in ("start", "end"))
-        label = entity.get("label", entity.get("type"))
-    elif isinstance(entity, (list, tuple)) and len(entity) >= 3:
-        start, end, label = entity[:3]
+        keys = (("start", "start_offset"), ("end", "end_offset"), ("label", "type"))
+        values = [entity.get(key, entity.get(other)) for key, other in keys]
+    start, end, label = values[:3]
     if not (is_count(start) and is_count(end) and isinstance(label, str) and label):
         raise DataError(f"{location}: an entity must have start, end and label, got {entity!r}")
     return start, end, label
