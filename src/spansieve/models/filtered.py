@@ -27,9 +27,6 @@ class GraphCounts(NamedTuple):
     gold: int = 0
     gold_kept: int = 0  # gold segments that are candidates
 
-    def plus(self, other: GraphCounts) -> GraphCounts:
-        return GraphCounts(*map(sum, zip(self, other)))
-
 
 class FilteredHead(Head):
     """A head whose structures are paths through candidates, and whose filter learns from the labels of all spans."""

@@ -29,12 +29,12 @@ from spansieve.training.run_folder import (
     CURVES,
     MODEL,
     RESULTS,
+    RUN,
     about_run,
     check_folder,
     dotted,
     locked,
     on_disk,
-    open_folder,
 )
 from spansieve.training.trainer import Trainer
 
@@ -91,12 +91,22 @@ def train(
         )
         state.wait_for_everyone()
         if state.is_main_process:
-            open_folder(folder, about)
+            on_disk(folder, lambda: write_durably(folder / RUN, json.dumps(about, indent=2) + "\n"))
         state.wait_for_everyone()
         if trackers:
             trainer.accelerator.init_trackers("spansieve", config=dotted(to_dict(config)))
-        trainer.run(resume)
-        result = _result(config, trainer, dev_examples, test_examples)
+        progress = trainer.run(resume)
+        tagger = load_model(folder / MODEL, trainer.accelerator.device)
+        result = TrainingResult(
+            config=config,
+            counts=trainer.counts,
+            history=progress.history,
+            best_epoch=progress.best_epoch,
+            dev=_scores(tagger, dev_examples),
+            test=None if test_examples is None else _scores(tagger, test_examples),
+            seconds=progress.seconds,
+            model=folder / MODEL,
+        )
         if state.is_main_process:
             on_disk(folder, lambda: _write(result, folder))
     return result
@@ -109,23 +119,6 @@ def _check_data(train_examples: Sequence[Example], dev_examples: Sequence[Exampl
         if not any(example.segments for example in examples):
             raise ValueError(f"{name} must have at least one entity, got {len(examples)} sentences with none")
     check_known(dev_examples, "dev data")
-
-
-def _result(
-    config: Config, trainer: Trainer, dev_examples: Sequence[Example], test_examples: Sequence[Example] | None
-) -> TrainingResult:
-    progress, model = trainer.progress, trainer.folder / MODEL
-    tagger = load_model(model, trainer.accelerator.device)
-    return TrainingResult(
-        config=config,
-        counts=trainer.counts,
-        history=progress.history,
-        best_epoch=progress.best_epoch,
-        dev=_scores(tagger, dev_examples),
-        test=None if test_examples is None else _scores(tagger, test_examples),
-        seconds=progress.seconds,
-        model=model,
-    )
 
 
 def _write(result: TrainingResult, folder: Path) -> None:
