@@ -74,6 +74,15 @@ class Ledger:
         outcomes = map(_outcome, self._filesystem.cat(names).values() if names else ())
         return {one.index: one for one in outcomes if one and sizes.get(f"part-{one.index:06d}") == one.bytes}
 
+    def outcome(self, block: Block) -> Outcome | None:
+        """The outcome of one block, if it need not be done again."""
+        try:
+            found = _outcome(self._filesystem.cat_file(f"{self._root}/{DONE}/{block.index:06d}.json"))
+            size = self._filesystem.size(f"{self._root}/{block.part}")
+        except FileNotFoundError:
+            return None
+        return found if found is not None and found.bytes == size else None
+
     def commit(self, block: Block, content: bytes, outcome: Outcome) -> None:
         """Write the part, then the marker that it is there: a job killed between the two writes the same part again."""
         self._write(f"{self._root}/{block.part}", content)
