@@ -7,6 +7,7 @@ same blocks again. Any place that fsspec supports will do: a folder, s3://, gs:/
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ def _files_of_one(source: str, leaving_out: str) -> list[File]:
     if "*" in path or "?" in path:
         found = filesystem.glob(path)
     elif filesystem.isdir(path):
-        found = [name for name in filesystem.find(path) if not _is_hidden(name.removeprefix(path))]
+        found = [name for name in filesystem.find(path) if not re.search(r"(^|/)[._]", name.removeprefix(path))]
     elif not filesystem.exists(path):
         raise FileNotFoundError(f"no file or folder {source}")
     elif not path.endswith(_KNOWN):
@@ -99,10 +100,6 @@ def _files_of_one(source: str, leaving_out: str) -> list[File]:
     if not found:
         raise ValueError(f"{source} must hold files named {', '.join(_KNOWN)}, got none")
     return [File(filesystem.unstrip_protocol(name), filesystem.size(name)) for name in found]
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
 def blocks_of(files: list[File], block_size: int, columns: Columns) -> list[Block]:

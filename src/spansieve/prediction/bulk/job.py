@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -132,22 +133,15 @@ def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     """The stream of predictions of the job's model, which is in a folder."""
     tagger = load_model(model, job.device)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
-        predictor = Predictor(tagger)
-        yield _above(job.threshold, lambda texts: predictor.stream(texts, sentences=job.sentences))
+        yield partial(_likely, job.threshold, partial(Predictor(tagger).stream, sentences=job.sentences))
         return
     with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences) as pipeline:
-        yield _above(job.threshold, pipeline.stream)
+        yield partial(_likely, job.threshold, pipeline.stream)
 
 
-def _above(threshold: float, stream: Stream) -> Stream:
-    if not threshold:
-        return stream
-
-    def above(texts: Iterable[str]) -> Iterator[tuple[str, list[Entity]]]:
-        for text, entities in stream(texts):
-            yield text, [one for one in entities if one.probability is None or one.probability >= threshold]
-
-    return above
+def _likely(threshold: float, stream: Stream, texts: Iterable[str]) -> Iterator[tuple[str, list[Entity]]]:
+    for text, entities in stream(texts):
+        yield text, [entity for entity in entities if (entity.probability or 0.0) >= threshold]
 
 
 @dataclass

@@ -66,7 +66,9 @@ class JsonRows:
         else:
             self._columns.check_new(row, where)
             self._lines.append(line.decode())
-            text, error = checked_text(row, self._columns.text)
+            column = self._columns.text
+            missing = (None, f"a row must have a column {column!r}")
+            text, error = _checked_text(row[column], column) if column in row else missing
         self.texts.append(text)
         self._errors.append(error)
 
@@ -96,14 +98,11 @@ def _json_of(entity: Entity) -> str:
     )
 
 
-def checked_text(row: dict[str, Any], column: str) -> tuple[str | None, str | None]:
+def _checked_text(value: Any, column: str) -> tuple[str | None, str | None]:
     """The text, or why there is none."""
-    if column not in row:
-        return None, f"a row must have a column {column!r}"
-    text = row[column]
-    if not isinstance(text, str):
-        return None, f"column {column!r} must be a string, got {'null' if text is None else type(text).__name__}"
-    return text, None
+    if isinstance(value, str):
+        return value, None
+    return None, f"column {column!r} must be a string, got {'null' if value is None else type(value).__name__}"
 
 
 # ---- Parquet ---------------------------------------------------------------------------------------------------------
@@ -113,9 +112,7 @@ class ParquetRows:
     def __init__(self, table: pyarrow.Table, columns: Columns, where: str) -> None:
         columns.check_new(table.column_names, where)
         self._table, self._columns = table, columns
-        checked = [
-            checked_text({columns.text: value}, columns.text) for value in table.column(columns.text).to_pylist()
-        ]
+        checked = [_checked_text(value, columns.text) for value in table.column(columns.text).to_pylist()]
         self.texts = [text for text, _ in checked]
         self._errors = [error for _, error in checked]
 
