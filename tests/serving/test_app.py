@@ -195,20 +195,20 @@ class Held:
 
     def __init__(self, predictor) -> None:
         self.labels, self.tagger, self.tokenizer = predictor.labels, predictor.tagger, predictor.tokenizer
-        self.probability = predictor.probability
+        self.probability, self.pieces = predictor.probability, predictor.pieces
         self._predictor = predictor
         self.may_go, self.is_busy = threading.Event(), threading.Event()
         self.may_go.set()
         self.seen: list[str] = []
 
-    def predict_tokens(self, sentences, probabilities=False, constraints=None):
+    def explain_tokens(self, sentences, wanted, constraints=None):
         words = [word for sentence in sentences for word in sentence]
         self.seen += words
         if "explosive" in words:
             raise RuntimeError("boom")
         self.is_busy.set()
         assert self.may_go.wait(20)
-        return self._predictor.predict_tokens(sentences, probabilities, constraints)
+        return self._predictor.explain_tokens(sentences, wanted, constraints)
 
     def hold(self) -> None:
         self.may_go.clear()

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from spansieve.serving.errors import FailedTextError, RefusedError
+from spansieve.serving.errors import RefusedError
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Batcher, State, Task
@@ -126,7 +126,7 @@ def test_a_bad_text_fails_alone(make, worker):
     bad = submit(batcher, "fine", "bad", "never read")
     worker.may_go.set()
     assert [answer(job) for job in good] == [[f"GOOD {i}"] for i in range(6)]
-    with pytest.raises(FailedTextError, match=r"texts\[1\]"):
+    with pytest.raises(RefusedError, match=r"failed on texts\[1\]"):
         answer(bad)
     assert answer(submit(batcher, "after")) == ["AFTER"]
     assert batcher.metrics.failed_texts._value.get() == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, Model, Probability, ProbabilityKind
+from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, Model, Probability
+from spansieve.cli.outputs import write_json
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
@@ -30,7 +30,7 @@ def evaluate(
     precision: Annotated[
         float | None, typer.Option(help="a precision that you need, such as 0.95: shows from which probability on")
     ] = None,
-    probability: Probability = ProbabilityKind.given_candidates,
+    probability: Probability = "given-candidates",
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
 ) -> None:
@@ -51,7 +51,7 @@ def evaluate(
     if precision is not None and not 0 < precision <= 1:
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")
     console = Console()
-    predictor = load(model, device, probability=probability.value)
+    predictor = load(model, device, probability=probability)
     assessment = assess(predictor, read_with_warnings(data, format, console), seed, precision)
     _show(console, assessment, data)
     if precision is not None:
@@ -63,8 +63,7 @@ def evaluate(
     if assessment.unknown_labels:
         names = escape(", ".join(assessment.unknown_labels))
         console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
-    if json_file is not None:
-        json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(assessment, json_file)
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:

@@ -122,11 +122,9 @@ def _refuse_path(text: str) -> None:
 
 def _records(path: Path, whole: bool) -> Iterator[Record]:
     if path.suffix in JSON_SUFFIXES:
-        yield from json_lines(path)
-    elif path == STDIN:
-        yield from ({"text": text} for text in _texts(path, whole))
-    else:
-        yield from ({"text": text, "file": str(path)} for text in _texts(path, whole))
+        return json_lines(path)
+    source = {} if path == STDIN else {"file": str(path)}
+    return ({"text": text, **source} for text in _texts(path, whole))
 
 
 def json_lines(path: Path) -> Iterator[Record]:

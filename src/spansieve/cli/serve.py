@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.cli.options import Device, Model, Probability, ProbabilityKind
-
-if TYPE_CHECKING:
-    from spansieve.prediction.predictor import Predictor
+from spansieve.cli.options import Device, Model, Probability
 
 TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
 
@@ -23,7 +21,7 @@ def serve(
     model: Model,
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free")] = 8000,
-    probability: Probability = ProbabilityKind.given_candidates,
+    probability: Probability = "given-candidates",
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
     token_file: Annotated[
@@ -66,9 +64,7 @@ def serve(
     def on_ready() -> None:
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
-    def load_model() -> Predictor:
-        return load(model, device, probability=probability.value)
-
+    load_model = partial(load, model, device, probability=probability)
     server.serve(load_model, name_of(model), listener, limits, token, threads, on_ready)
 
 

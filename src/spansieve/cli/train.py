@@ -38,10 +38,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="any other setting, such as training.seed=1 or training.batch_size=16",
-        ),
+        typer.Option("--set", help="any other setting, such as training.seed=1 or training.batch_size=16"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
@@ -53,11 +50,7 @@ def train(
 
     On several GPUs or machines: accelerate launch -m spansieve train …
     """
-    flags: dict[str, Any] = {
-        "model.head": head,
-        "model.encoder.name": encoder,
-        "training.epochs": epochs,
-    }
+    flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
     chosen = _configuration(config, preset_name, flags, settings or ())
 
     from spansieve.cli.inputs import read_with_warnings

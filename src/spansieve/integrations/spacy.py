@@ -20,6 +20,7 @@ from spansieve.decoding.prediction import Probability
 from spansieve.integrations.hub import load
 from spansieve.models.folder_validation import ModelError, check_names
 from spansieve.models.storage import save_model
+from spansieve.persistence.atomic import read_files, write_files
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment
 
@@ -35,31 +36,6 @@ KEY = "spansieve"
 BATCH = 256  # documents
 
 
-@Language.factory(
-    "spansieve",
-    assigns=["doc.ents", "doc.spans"],
-    default_config={
-        "model": "",
-        "device": "cpu",
-        "spans_key": KEY,
-        "set_ents": True,
-        "overwrite_ents": False,
-        "probability": "given-candidates",
-    },
-)
-def make_component(
-    nlp: Language,
-    name: str,
-    model: str,
-    device: str,
-    spans_key: str,
-    set_ents: bool,
-    overwrite_ents: bool,
-    probability: Probability,
-) -> "Component":
-    return Component(name, model, device, spans_key, set_ents, overwrite_ents, probability)
-
-
 class _Piece(NamedTuple):
     """Tokens of a document that are read as one sequence, those of nothing but blanks left out."""
 
@@ -67,12 +43,14 @@ class _Piece(NamedTuple):
     tokens: list[int]  # their positions in the document
 
 
+@Language.factory("spansieve", assigns=["doc.ents", "doc.spans"])
 class Component:
     """The spaCy component. `model` is a folder or a name on the Hub, and is loaded when it is first needed: a pipeline
     that is read from disk brings its own, and need not find the one it was made with."""
 
     def __init__(
         self,
+        nlp: Language | None = None,
         name: str = KEY,
         model: str = "",
         device: str = "cpu",
@@ -143,8 +121,7 @@ class Component:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"
             self.to_disk(folder)
-            files = [path for path in folder.rglob("*") if path.is_file()]
-            return srsly.msgpack_dumps({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+            return srsly.msgpack_dumps(read_files(folder))
 
     def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> "Component":
         files = srsly.msgpack_loads(data)
@@ -152,10 +129,7 @@ class Component:
             raise ModelError("the bytes of a component must hold the files of a model")
         check_names(files, Path("bytes"))
         with TemporaryDirectory() as temporary:
-            for name, content in files.items():
-                path = Path(temporary) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+            write_files(files, Path(temporary))
             return self.from_disk(temporary)
 
 

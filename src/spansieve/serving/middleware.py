@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
-from spansieve.serving.errors import RefusedError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spansieve.serving.errors import CLIENT_GONE, RefusedError
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -29,13 +22,12 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-CLIENT_GONE = 499  # for the metrics
 
 
 class GuardMiddleware:
     """The application behind a check of the token and of the body's size."""
 
-    def __init__(self, app: App, limits: Limits, metrics: Metrics, token: str | None, protected: set[str]) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, token: str | None, protected: set[str]) -> None:
         self.app, self.limits, self.metrics = app, limits, metrics
         self.token = None if token is None else token.encode()
         self.protected = protected
@@ -67,7 +59,7 @@ class GuardMiddleware:
             self._check_token(scope["path"], headers.get(b"authorization", b""))
             body = await self._body(headers, receive)
         except RefusedError as refused:
-            await send_refusal(refused, send)
+            await refused.response()(scope, receive, send)
             return
         if body is None:
             return
@@ -96,9 +88,8 @@ class GuardMiddleware:
         if announced.isdigit() and (len(announced) > 15 or int(announced) > self.limits.body_bytes):
             raise self._too_large()
         if self.bodies >= 2 * self.limits.queue:
-            raise RefusedError(
-                429, "queue_full", f"{self.bodies} requests are being read already", {"Retry-After": "1"}
-            )
+            reason = f"{self.bodies} requests are being read already"
+            raise RefusedError(429, "queue_full", reason, {"Retry-After": "1"})
         self.bodies += 1
         try:
             return await asyncio.wait_for(self._read(receive), self.limits.seconds)
@@ -109,28 +100,15 @@ class GuardMiddleware:
             self.bodies -= 1
 
     async def _read(self, receive: Receive) -> bytes | None:
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            part = message.get("body", b"")
-            size += len(part)
-            if size > self.limits.body_bytes:
+        body = bytearray()
+        while (message := await receive())["type"] != "http.disconnect":
+            body += message.get("body", b"")
+            if len(body) > self.limits.body_bytes:
                 raise self._too_large()
-            parts.append(part)
             if not message.get("more_body", False):
-                return b"".join(parts)
+                return bytes(body)
+        return None
 
     def _too_large(self) -> RefusedError:
         reason = f"the body must have at most {self.limits.body_bytes:,} bytes; send fewer texts at a time"
         return RefusedError(413, "body_too_large", reason, {"Connection": "close"})
-
-
-async def send_refusal(refused: RefusedError, send: Send) -> None:
-    body = json.dumps({"code": refused.code, "reason": refused.reason}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.lower().encode(), value.encode()) for name, value in refused.headers.items()]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

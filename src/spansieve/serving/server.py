@@ -37,22 +37,18 @@ class Service:
         self.failure: BaseException | None = None
         self.server: Server | None = None
         self._load_model, self._on_ready = load_model, on_ready
-        self._info: ModelInfo | None = None
+        self.info: ModelInfo  # from when the model is loaded
         self.batcher: Batcher[Result] = Batcher(self._prepare, self.limits, self.metrics, self._failed)
-        self.app = create_app(self.batcher, self._model_info, self.limits, token)
+        self.app = create_app(self.batcher, lambda: self.info, self.limits, token)
 
     def _prepare(self) -> Callable[[Sequence[Task]], list[Result]]:
         predictor = self._load_model()
-        answerer = Worker(predictor, self.metrics)
-        answerer.warm_up()
-        self._info = model_info(self.name, predictor, self.limits)
+        worker = Worker(predictor, self.metrics)
+        worker.warm_up()
+        self.info = model_info(self.name, predictor, self.limits)
         if self._on_ready is not None:
             self._on_ready()
-        return answerer
-
-    def _model_info(self) -> ModelInfo:
-        assert self._info is not None
-        return self._info
+        return worker
 
     def _failed(self, error: BaseException) -> None:
         self.failure = error

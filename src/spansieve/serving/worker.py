@@ -10,7 +10,6 @@ from spansieve.decoding.prediction import KBest, Prediction
 from spansieve.prediction.alternatives import Explanation, Graph, Wanted
 from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.text_predictor import constraints_of_pieces, entities_of, words_of
-from spansieve.segments import NamedSegment
 from spansieve.serving import schema
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Task
@@ -95,20 +94,16 @@ def _alternatives(text: str, tokens: Sequence[Token], k_best: Sequence[KBest]) -
     ]
 
 
-def _characters(tokens: Sequence[Token], segment: NamedSegment) -> tuple[int, int]:
-    return tokens[segment.start].start, tokens[segment.end - 1].end
-
-
 def _graph(tokens: Sequence[Token], graph: Graph) -> schema.Graph:
     candidates = []
     for candidate in graph.candidates:
-        start, end = _characters(tokens, candidate.segment)
+        first, last = candidate.segment.start, candidate.segment.end - 1
         candidates.append(
             schema.Candidate(
-                start=start,
-                end=end,
-                first_token=candidate.segment.start,
-                last_token=candidate.segment.end - 1,
+                start=tokens[first].start,
+                end=tokens[last].end,
+                first_token=first,
+                last_token=last,
                 label=candidate.segment.label,
                 local_score=candidate.local_score,
                 local_probability=min(1.0, candidate.local_probability),

@@ -91,16 +91,8 @@ def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
 
 def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, Dim]]]:
     features = encoder.features(EXAMPLES)
-    offsets, grams = features["gram_offsets"], features["grams"]
-    counts = torch.cat((offsets, torch.tensor([len(grams)]))).diff()
-    inputs = {
-        "words": features["words"],
-        "fields": features["fields"],
-        "grams": grams,
-        "gram_words": torch.repeat_interleave(counts),
-        "gram_counts": counts,
-        "num_tokens": features["num_tokens"],
-    }
+    counts = torch.cat((features.pop("gram_offsets"), torch.tensor([len(features["grams"])]))).diff()
+    features |= {"gram_words": torch.repeat_interleave(counts), "gram_counts": counts}
     sentences, tokens, words, pieces = Dim("sentences"), Dim("tokens"), Dim("distinct_words"), Dim("pieces")
     axes = {
         "words": {0: sentences, 1: tokens},
@@ -110,7 +102,7 @@ def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, D
         "gram_counts": {0: words},
         "num_tokens": {0: sentences},
     }
-    return inputs, axes
+    return {name: features[name] for name in axes}, axes
 
 
 def _write_scorers(path: Path, head: Head, size: int) -> None:

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +78,7 @@ def new_export(folder: Path) -> Iterator[Path]:
 
 def check_free(folder: Path) -> None:
     """Check that an export may be written there: no files are overwritten but those of another export."""
-    is_taken = folder.exists() and not (folder.is_dir() and (is_export(folder) or not any(folder.iterdir())))
-    if is_taken:
+    if folder.exists() and not (folder.is_dir() and (is_export(folder) or not any(folder.iterdir()))):
         raise ExportError(f"the export's folder must be new, empty or another export, got {folder}: name another")
 
 
@@ -156,20 +155,13 @@ def _about(folder: Path) -> dict[str, Any]:
 def _layout(values: Mapping[str, Any] | None) -> SubwordLayout | None:
     if values is None:
         return None
-    known = dict(values)
-    around = {name: _numbers(known.pop(name), f"layout.{name}") for name in ("before", "after")}
-    checked: SubwordLayout = from_dict(SubwordLayout, known | {"before": 0, "after": 0}, "layout.")
-    if checked.capacity < 1 or not 0 <= checked.overlap < 1:
-        raise ConfigError(
-            f"layout must have a capacity and an overlap in [0, 1), got {checked.capacity} and {checked.overlap}"
-        )
-    return SubwordLayout(**asdict(checked) | around)
-
-
-def _numbers(values: Any, name: str) -> tuple[int, ...]:
-    if not isinstance(values, list) or not {int}.issuperset(map(type, values)):
-        raise ConfigError(f"{name} must be a list of numbers, got {values!r}")
-    return tuple(values)
+    around: dict[str, Any] = {name: tuple(values[name]) for name in ("before", "after")}
+    if not {int}.issuperset(map(type, sum(around.values(), ()))):
+        raise ConfigError(f"layout.before and layout.after must be lists of numbers, got {around}")
+    layout = replace(from_dict(SubwordLayout, {**values, "before": 0, "after": 0}, "layout."), **around)
+    if layout.capacity < 1 or not 0 <= layout.overlap < 1:
+        raise ConfigError(f"layout must have a capacity and an overlap in [0, 1), got {layout}")
+    return layout
 
 
 def _check_files(folder: Path, files: Any, wanted: set[str]) -> None:

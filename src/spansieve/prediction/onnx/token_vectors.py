@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -18,17 +17,6 @@ from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, ExportError, Ma
 from spansieve.prediction.onnx.session import Session
 
 MOST_SUBWORDS = 16_384  # read at once, padding included
-
-
-class Encoder(Protocol):
-    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        """Prepare sentences, of which none is empty, as `vectors` takes them."""
-
-    def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
-        """Compute the vectors of tokens, (B, L, D)."""
-
-    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """The size of each sentence as input: sentences of one batch should be alike in it."""
 
 
 def encoder_of(folder: Path, manifest: Manifest, threads: int) -> Encoder:
@@ -47,12 +35,10 @@ class WordEncoder:
     """The built-in encoder: hashed features of each distinct word."""
 
     def __init__(self, session: Session, rows: int) -> None:
-        self._session, self._words = session, WordFeatures(rows)
-
-    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        return self._words.of_sentences(sentences)
+        self._session, self.features = session, WordFeatures(rows).of_sentences
 
     def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
+        """Compute the vectors of tokens, (B, L, D)."""
         arrays = dict(features)
         counts = np.diff(arrays["gram_offsets"], append=len(arrays["grams"]))  # (U,): the pieces of each word
         arrays |= {"gram_counts": counts, "gram_words": np.repeat(np.arange(len(counts)), counts)}
@@ -60,6 +46,7 @@ class WordEncoder:
         return vectors
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """The size of each sentence as input: sentences of one batch should be alike in it."""
         return [len(sentence) for sentence in sentences]
 
 
@@ -94,3 +81,6 @@ class SubwordEncoder:
             here = kept[np.searchsorted(kept, low * width) : np.searchsorted(kept, (low + most) * width)]
             parts.append(read.reshape(-1, read.shape[-1])[here - low * width])
         return np.concatenate(parts)
+
+
+Encoder = WordEncoder | SubwordEncoder
