@@ -31,7 +31,7 @@ def test_a_model_is_exported_and_finds_the_same(terminal, model, tmp_path):
     text = "Ada lives in New York ."
     expected, exported = load(model).predict(text), load_export(place)
     assert expected
-    assert exported.manifest.int8
+    assert exported.description.int8
     assert [entity[:4] for entity in exported.predict(text)] == [entity[:4] for entity in expected]
 
 

@@ -14,8 +14,8 @@ import torch
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.prediction import Probability
-from spansieve.models.folder_validation import ModelError, check_names, read_object
 from spansieve.models.storage import CARD, CONFIG, checked_description
+from spansieve.persistence.manifest import ModelError, check_names, read_object
 from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.predictor import load as load_folder
 

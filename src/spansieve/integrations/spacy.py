@@ -18,9 +18,9 @@ import numpy as np
 from spansieve.data.tokenizer import Token, sentence_spans
 from spansieve.decoding.prediction import Probability
 from spansieve.integrations.hub import load
-from spansieve.models.folder_validation import ModelError, check_names
 from spansieve.models.storage import save_model
 from spansieve.persistence.atomic import read_files, write_files
+from spansieve.persistence.manifest import ModelError, check_names
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment
 

@@ -23,7 +23,8 @@ from torch import Tensor
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch, prepared_ahead, process_batches
 from spansieve.data.example import Example
-from spansieve.models.storage import recover_model, save_model
+from spansieve.models.storage import MODEL as MODEL_FOLDER
+from spansieve.models.storage import save_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.segments import NamedSegment
 from spansieve.training.accelerator import build_accelerator
@@ -110,7 +111,7 @@ class Trainer:
 
     def _go_on(self) -> None:
         if self.accelerator.is_main_process:
-            recover_model(self.folder / MODEL)
+            MODEL_FOLDER.recover(self.folder / MODEL)
         self.accelerator.wait_for_everyone()
         checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
         steps = set(gather_object([None if checkpoint is None else checkpoint.step]))

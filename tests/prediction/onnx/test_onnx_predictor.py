@@ -28,7 +28,7 @@ from spansieve.prediction.onnx import export
 from spansieve.prediction.onnx import onnx_predictor as predictor_module
 from spansieve.prediction.onnx import token_vectors as encoder_module
 from spansieve.prediction.onnx.export import _quantise, export_model
-from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_manifest, write_manifest
+from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_description, write_description
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import Segment
 from tests.nn.tiny import bert_folder, roberta_folder
@@ -208,7 +208,7 @@ def test_in_8_bits_most_is_found_again(words, tmp_path):
     small = shutil.copytree(folder, tmp_path / "int8")
     _quantise(small / ENCODER, is_large=False)
     (small / MANIFEST).unlink()
-    write_manifest(small, replace(read_manifest(folder), int8=True))
+    write_description(small, replace(read_description(folder), int8=True))
     assert {path.name for path in small.iterdir()} == {path.name for path in folder.iterdir()}
     sentences = [sentence for sentence in drawn_sentences(2, count=60) if sentence]
     expected, found = (one.predict_tokens(sentences, probabilities=True) for one in (model, onnx.load(small)))

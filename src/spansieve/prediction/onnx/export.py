@@ -31,9 +31,9 @@ from spansieve.prediction.onnx.folder import (
     ENCODER,
     SCORERS,
     TOKENIZER,
-    Manifest,
+    Description,
     new_export,
-    write_manifest,
+    write_description,
 )
 from spansieve.prediction.onnx.session import EXTRA
 
@@ -68,7 +68,9 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
     _write_scorers(folder / SCORERS, tagger.head, encoder.size)
     np.savez(folder / DECODER, **tagger.head.decoder().arrays)  # type: ignore[arg-type]
     config = replace(tagger.config, encoder=replace(tagger.config.encoder, name=encoder_name(tagger.config)))
-    write_manifest(folder, Manifest(config, tagger.labels, tagger.head.decoder_settings, layout, splits_special, int8))
+    write_description(
+        folder, Description(config, tagger.labels, tagger.head.decoder_settings, layout, splits_special, int8)
+    )
 
 
 # ---- Graphs ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from textwrap import shorten
 
 import numpy as np
 
-from spansieve.prediction.onnx.folder import ExportError
+from spansieve.persistence.manifest import ModelError
 
 EXTRA = "pip install 'spansieve[onnx]'"
 
@@ -34,13 +34,13 @@ class Session:
             self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own errors have no common class
             reason = shorten(str(error), 200)
-            raise ExportError(f"{path} cannot be run by onnxruntime {runtime.__version__}: {reason}") from error
+            raise ModelError(f"{path} cannot be run by onnxruntime {runtime.__version__}: {reason}") from error
         self._inputs = [node.name for node in self._session.get_inputs()]
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         missing = [name for name in self._inputs if name not in arrays]
         if missing:
-            raise ExportError(f"a graph of the export wants {', '.join(missing)}, which this version does not make")
+            raise ModelError(f"a graph of the export wants {', '.join(missing)}, which this version does not make")
         return self._session.run(None, {name: arrays[name] for name in self._inputs})
 
 

@@ -13,22 +13,23 @@ from tokenizers import Tokenizer
 
 from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
-from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, ExportError, Manifest
+from spansieve.persistence.manifest import ModelError
+from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, Description
 from spansieve.prediction.onnx.session import Session
 
 MOST_SUBWORDS = 16_384  # read at once, padding included
 
 
-def encoder_of(folder: Path, manifest: Manifest, threads: int) -> Encoder:
+def encoder_of(folder: Path, description: Description, threads: int) -> Encoder:
     session = Session(folder / ENCODER, threads)
-    if manifest.layout is None:
-        return WordEncoder(session, manifest.model.builtin.rows)
+    if description.layout is None:
+        return WordEncoder(session, description.model.builtin.rows)
     try:
         tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
     except Exception as error:  # tokenizers raises nothing more precise
-        raise ExportError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
-    tokenizer.encode_special_tokens = manifest.splits_special
-    return SubwordEncoder(session, tokenizer, manifest.layout, manifest.model.encoder.pooling)
+        raise ModelError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
+    tokenizer.encode_special_tokens = description.splits_special
+    return SubwordEncoder(session, tokenizer, description.layout, description.model.encoder.pooling)
 
 
 class WordEncoder:
