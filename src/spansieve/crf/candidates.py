@@ -119,7 +119,8 @@ class Candidates:
         if local_scores.device.type == "cpu":
             from spansieve.crf.kernels.cpu import torch_api
 
-            offsets, start, end, label = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
+            kept = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
+            offsets, start, end, label = map(torch.from_numpy, kept.graph)
         else:
             mask = candidate_mask(local_scores, lengths, segments, skip, limits)
             offsets, start, end, label = candidates_of_mask(mask)

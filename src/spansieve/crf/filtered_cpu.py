@@ -77,7 +77,8 @@ class FilteredOnCpu(FilteredFromScores):
 
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         # The scores can only be this distribution's own, which the filter looked up.
-        return self._kernel.kept_sums(self._kept, transition, self.lengths, self.skip, with_marginals)
+        kept, lengths = self._kept, self.lengths
+        return self._kernel.kept_sums(*kept.graph, kept.score, transition, lengths, self.skip, with_marginals)
 
     def _input_gradients(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Written straight to the dense scores: to go by the flat ones takes as long as the sweep."""

@@ -117,7 +117,7 @@ class NestedSegments(Distribution):
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         if self._kernel is reference:
             return super()._sums(scores, transition, with_marginals)
-        return self._kernel.nested_sums(self._nodes, scores, transition, with_marginals, self._required)
+        return self._kernel.nested_sums(self._nodes, scores, transition, self._required, with_marginals)
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         if self._kernel is reference:
