@@ -113,7 +113,7 @@ def test_probabilities_are_those_of_the_distribution(folder):
     tagger = load_model(folder / "model")
     with torch.no_grad():  # the k best come by gradients, which inference mode has none of
         distribution = tagger.distribution(tagger.batch([["FC", "Ulm", "won", "."]]))
-        found = tagger.segments(distribution)
+        found = [list(tagger.head.entities(mode)) for mode in distribution.mode]
         ((_, probabilities),) = predict_segments(tagger, [["FC", "Ulm", "won", "."]], with_probabilities=True)
         listed = [
             (one, math.exp(score - distribution.log_partition.item())) for one, score in distribution.top_k(50)[0]

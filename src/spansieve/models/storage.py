@@ -46,12 +46,8 @@ def _fill(folder: Path, tagger: Tagger, card: str, weights: Mapping[str, torch.T
         tagger.encoder.save(encoder)
     if not any(encoder.iterdir()):
         encoder.rmdir()
-    MODEL.write(folder, {"labels": list(tagger.labels), "model": to_dict(_portable(tagger.config))})
+    MODEL.write(folder, {"labels": list(tagger.labels), "model": to_dict(portable_config(tagger.config))})
     write_durably(folder / CARD, card)  # which may be rewritten, and so has no checksum
-
-
-def with_card(folder: Path, card: str) -> None:
-    write_durably(folder / CARD, card)
 
 
 def encoder_name(config: ModelConfig) -> str:
@@ -63,7 +59,8 @@ def encoder_name(config: ModelConfig) -> str:
     return last if last not in ("", BUILTIN) else f"{last or 'local'}-encoder"
 
 
-def _portable(config: ModelConfig) -> ModelConfig:
+def portable_config(config: ModelConfig) -> ModelConfig:
+    """Return the configuration without this machine's paths."""
     return replace(config, encoder=replace(config.encoder, name=encoder_name(config)))
 
 

@@ -18,7 +18,7 @@ from spansieve.data.example import Example, check_known
 from spansieve.evaluation.plots import draw_curves
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.heads import head_class
-from spansieve.models.storage import load_model, with_card
+from spansieve.models.storage import CARD, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
@@ -123,7 +123,7 @@ def _check_data(train_examples: Sequence[Example], dev_examples: Sequence[Exampl
 
 def _write(result: TrainingResult, folder: Path) -> None:
     write_durably(folder / RESULTS, json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-    with_card(folder / MODEL, model_card(result))
+    write_durably(folder / MODEL / CARD, model_card(result))
     draw_curves(result.history, folder / CURVES)
 
 

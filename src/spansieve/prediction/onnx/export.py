@@ -9,7 +9,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from spansieve.models.head import Head
-from spansieve.models.storage import encoder_name
+from spansieve.models.storage import portable_config
 from spansieve.models.tagger import Tagger
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.nn.span_scorers import LONG
@@ -67,10 +66,8 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
     _write_encoder(folder / ENCODER, encoder, int8)
     _write_scorers(folder / SCORERS, tagger.head, encoder.size)
     np.savez(folder / DECODER, **tagger.head.decoder().arrays)  # type: ignore[arg-type]
-    config = replace(tagger.config, encoder=replace(tagger.config.encoder, name=encoder_name(tagger.config)))
-    write_description(
-        folder, Description(config, tagger.labels, tagger.head.decoder_settings, layout, splits_special, int8)
-    )
+    config, settings = portable_config(tagger.config), tagger.head.decoder_settings
+    write_description(folder, Description(config, tagger.labels, settings, layout, splits_special, int8))
 
 
 # ---- Graphs ----------------------------------------------------------------------------------------------------------
