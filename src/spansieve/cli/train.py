@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from spansieve.cli.options import DataFormat
 from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
-from spansieve.models.heads import HEADS
+from spansieve.models.heads import HEADS, head_class
 
 if TYPE_CHECKING:
     from spansieve.training.run import TrainingResult
@@ -52,6 +52,7 @@ def train(
     """
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
     chosen = _configuration(config, preset_name, flags, settings or ())
+    head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver

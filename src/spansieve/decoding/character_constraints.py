@@ -44,7 +44,7 @@ def placed(constraints: Constraints, text: str, sentences: Sequence[Sequence[Tok
 
 
 class Borders:
-    """Where the tokens and the sentences of a text begin and end, to look up spans of characters."""
+    """The borders of a text's tokens and sentences, by which spans of characters are looked up."""
 
     def __init__(self, text: str, sentences: Sequence[Sequence[Token]]) -> None:
         self.text = text

@@ -98,8 +98,9 @@ class Manifest(NamedTuple):
 
     def standing(self, folder: Path) -> Path:
         """Return where the folder is: at its path or, after a kill between the renames of `new`, beside it."""
-        complete = [path for path in _beside(folder) if (path / self.file).is_file()]
-        return complete[0] if complete and not folder.exists() else folder
+        if folder.exists():
+            return folder
+        return next((path for path in _beside(folder) if (path / self.file).is_file()), folder)
 
     def recover(self, folder: Path) -> None:
         """Put the complete folder that a kill in the middle of `new` left beside its path there."""
