@@ -140,21 +140,10 @@ def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     tagger = load_model(model, job.device)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
         predictor = Predictor(tagger)
-        yield _above(job.threshold, lambda texts: predictor.stream(texts, sentences=job.sentences))
+        yield lambda texts: predictor.stream(texts, sentences=job.sentences, threshold=job.threshold)
         return
     with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences) as pipeline:
-        yield _above(job.threshold, pipeline.stream)
-
-
-def _above(threshold: float, stream: Stream) -> Stream:
-    if not threshold:
-        return stream
-
-    def above(texts: Iterable[str]) -> Iterator[tuple[str, list[Entity]]]:
-        for text, entities in stream(texts):
-            yield text, [one for one in entities if one.probability is None or one.probability >= threshold]
-
-    return above
+        yield lambda texts: pipeline.stream(texts, threshold=job.threshold)
 
 
 @dataclass

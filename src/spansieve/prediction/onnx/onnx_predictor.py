@@ -13,7 +13,7 @@ import numpy as np
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints, Rules
-from spansieve.decoding.decoders import Decoded, Decoder
+from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
@@ -42,7 +42,8 @@ def load(
     except ValueError as error:
         raise ExportError(f"{folder / DECODER} cannot be used: {error}") from error
     encoder, scorers = encoder_of(folder, manifest, threads), Session(folder / SCORERS, threads)
-    return OnnxPredictor(manifest, OnnxBackend(manifest, encoder, scorers, decoder), tokenizer, batch_tokens)
+    backend = OnnxBackend(manifest, encoder, scorers, decoder)
+    return OnnxPredictor(manifest, backend, tokenizer, batch_tokens, probability)
 
 
 class OnnxPredictor(TextPredictor):
@@ -55,15 +56,24 @@ class OnnxPredictor(TextPredictor):
         backend: OnnxBackend,
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
+        probability: Probability = "given-candidates",
     ) -> None:
         super().__init__(tokenizer)
         if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
-        self.manifest, self.backend, self.batch_tokens = manifest, backend, batch_tokens
+        self.manifest, self.backend, self.batch_tokens, self.probability = manifest, backend, batch_tokens, probability
 
     @property
     def labels(self) -> tuple[str, ...]:
         return self.manifest.labels.names
+
+    @property
+    def head(self) -> str:
+        return self.manifest.model.head
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        return self.manifest.decoder
 
     def predict_tokens(
         self,
