@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from spansieve.cli.inputs import name_of
 from spansieve.cli.options import Tool
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def json_line(record: Any) -> str:
 
 def model_version(model: str, tagger: Tagger) -> str:
     """The model's name, and a version that changes with its weights."""
-    from spansieve.models.storage import name_of, version_of
+    from spansieve.models.storage import version_of
 
     return f"{name_of(model)}-{version_of(tagger)}"
 

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 
 from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
-from spansieve.cli.inputs import Record, json_lines, records_of_arguments, text_files
-from spansieve.cli.options import Device, OutputFile, Probability, ProbabilityKind, Whole
+from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
+from spansieve.cli.options import Device, ModelOrExport, OutputFile, Probability, ProbabilityKind, Whole
 from spansieve.cli.outputs import highlighted, json_line
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class OutputForm(str, Enum):
 
 
 def predict(
-    model: Annotated[
-        str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
-    ],
+    model: ModelOrExport,
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="texts, or files where --file is given; standard input if there is neither"),
@@ -75,7 +73,7 @@ def predict(
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole)
-    predictor = _loaded(model, device, probability)
+    predictor = load_predictor(model, device, probability.value)
     form = as_ or (OutputForm.text if output is None and sys.stdout.isatty() else OutputForm.jsonl)
     constraints = None
     if options or fixed:
@@ -89,21 +87,6 @@ def predict(
     with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as target:
         write = _write_conll if form is OutputForm.conll else _write_lines if form is OutputForm.jsonl else _write_text
         write(target, predictor, chain(records, fixed_records), sentences, constraints)
-
-
-def _loaded(model: str, device: str, probability: ProbabilityKind) -> TextPredictor:
-    """Load a model, or an export of one, which comes without torch."""
-    from spansieve.prediction.onnx.folder import is_export
-
-    if not is_export(model):
-        from spansieve.integrations.hub import load
-
-        return load(model, device, probability=probability.value)
-    if device != "cpu":
-        raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
-    from spansieve.prediction.onnx import load as load_export
-
-    return load_export(model, probability=probability.value)
 
 
 def _predicted(

@@ -212,16 +212,6 @@ def _usable(device: str | torch.device) -> torch.device:
 # ---- Names -----------------------------------------------------------------------------------------------------------
 
 
-def name_of(model: str | Path) -> str:
-    """The name of a model: `runs/demo/model` is the model of the run `demo`.
-
-    >>> name_of("runs/demo/model"), name_of("models/people")
-    ('demo', 'people')
-    """
-    place = Path(model).resolve()
-    return place.parent.name if place.name == "model" and place.parent.name else place.name
-
-
 def version_of(model: torch.nn.Module) -> str:
     """Eight digits that change with any weight, and are the same wherever the model lies."""
     digest = hashlib.sha256()
