@@ -90,8 +90,15 @@ def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
     assert sum(map(len, expected)) > 30
     with pipeline(predictor, batch_tokens=64) as made:
         found = list(made.stream(iter(TEXTS)))
+        above = [entities for _, entities in made.stream(TEXTS, threshold=0.9)]
+        bare = [entities for _, entities in made.stream(TEXTS, probabilities=False, threshold=0.9)]
     assert [text for text, _ in found] == TEXTS
     check_equal([entities for _, entities in found], expected)
+    likely = predictor.predict_texts(TEXTS, threshold=0.9)
+    assert sum(map(len, likely)) < sum(map(len, expected))
+    check_equal(above, likely)
+    assert [[entity.depth for entity in own] for own in above] == [[entity.depth for entity in own] for own in likely]
+    assert bare == [[entity._replace(probability=None) for entity in own] for own in above]
 
 
 @pytest.mark.parametrize("head", HEADS)

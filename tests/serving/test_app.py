@@ -465,7 +465,19 @@ def test_openapi_says_what_is_refused_and_how_much_is_taken(predictor):
     with running(predictor, texts=7) as served:
         schema = served.client.get("/openapi.json").json()
         operation = schema["paths"]["/predict"]["post"]
-        assert set(operation["responses"]) == {"200", "400", "408", "409", "413", "422", "429", "500", "503", "504"}
+        assert set(operation["responses"]) == {
+            "200",
+            "400",
+            "408",
+            "409",
+            "413",
+            "415",
+            "422",
+            "429",
+            "500",
+            "503",
+            "504",
+        }
         for status, response in operation["responses"].items():
             name = response["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             assert name == ("PredictResponse" if status == "200" else "Problem")

@@ -110,7 +110,7 @@ def _origins(given: Sequence[str]) -> list[str]:
     """Check the origins, which browsers compare letter by letter."""
     for origin in given:
         if origin != "*" and not re.fullmatch(r"https?://[^/\s*]+", origin):
-            raise typer.BadParameter(f"--cors-origin must be * or look like https://example.org, got {origin!r}")
+            raise ValueError(f"--cors-origin must be * or look like https://example.org, got {origin!r}")
     return list(given)
 
 

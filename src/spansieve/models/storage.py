@@ -173,7 +173,11 @@ def checked_description(folder: Path) -> dict[str, Any]:
 def _about(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
-        got = f"the export {folder}, which `spansieve predict` takes" if (folder / EXPORTED).is_file() else folder
+        got = (
+            f"the export {folder}, which `predict`, `evaluate` and `serve` take"
+            if (folder / EXPORTED).is_file()
+            else folder
+        )
         raise ModelError(f"a model must be a folder with a {CONFIG}, as `spansieve train` writes it, got {got}")
     about = read_object(path)
     if about.get("format") != FORMAT:
