@@ -59,10 +59,10 @@ def test_any_text(nlp, text):
         assert span.text == text[span.start_char : span.end_char] == span.text.strip()
 
 
-def test_a_threshold(nlp, folder):
-    scores = nlp(TEXT).spans["spansieve"].attrs["scores"]
+def test_a_threshold(folder):
+    scores = pipeline(folder, probability="with-filter")(TEXT).spans["spansieve"].attrs["scores"]
     middle = float(np.sort(scores)[-1])
-    doc = pipeline(folder, threshold=middle)(TEXT)
+    doc = pipeline(folder, probability="with-filter", threshold=middle)(TEXT)
     expected = [pair for pair, score in zip(FOUND, scores) if score >= middle]
     assert len(expected) < len(FOUND)
     assert ents(doc) == group(doc) == expected

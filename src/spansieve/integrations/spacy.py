@@ -118,7 +118,9 @@ class Component:
         spans: list[list[Span]] = [[] for _ in docs]
         scores: list[list[float]] = [[] for _ in docs]
         constraints = [with_threshold(None, self.threshold, self.predictor.labels)] * len(words)
-        for piece, prediction in zip(pieces, self.predictor.predict_tokens(words, True, constraints)):
+        for piece, prediction in zip(
+            pieces, self.predictor.predict_tokens(words, probabilities=True, constraints=constraints)
+        ):
             spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in prediction.segments]
             scores[piece.doc] += prediction.probabilities or []
         for doc, found_spans, found_scores in zip(docs, spans, scores):
