@@ -10,6 +10,9 @@ import typer
 from spansieve.decoding import prediction
 
 Model = Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)]
+ModelOrExport = Annotated[
+    str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
+]
 LabelledData = Annotated[
     Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)
 ]

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from spansieve.cli.inputs import name_of
 from spansieve.cli.options import Tool
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def write_json(report: Any, file: Path | None) -> None:
 
 def model_version(model: str, tagger: Tagger) -> str:
     """The model's name, and a version that changes with its weights."""
-    from spansieve.models.storage import name_of, version_of
+    from spansieve.models.storage import version_of
 
     return f"{name_of(model)}-{version_of(tagger)}"
 

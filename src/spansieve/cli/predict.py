@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
-from spansieve.cli.inputs import Record, json_lines, records_of_arguments, text_files
-from spansieve.cli.options import Device, OutputFile, Probability, Sentences, Whole
+from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
+from spansieve.cli.options import Device, ModelOrExport, OutputFile, Probability, Sentences, Whole
 from spansieve.cli.outputs import highlighted, json_line, opened
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: Annotated[
-        str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
-    ],
+    model: ModelOrExport,
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="texts, or files where --file is given; standard input if there is neither"),
@@ -63,7 +61,7 @@ def predict(
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole)
-    predictor = _loaded(model, device, probability)
+    predictor = load_predictor(model, device, probability)
     constraints = None
     if options or fixed:
         # Both copies are read side by side, so that a chunk of the records is held and no more.
@@ -88,21 +86,6 @@ def predict(
         for record, entities in predicted:
             target.write(json_line({**record, "entities": [entity._asdict() for entity in entities]}))
             target.flush()
-
-
-def _loaded(model: str, device: str, probability: Probability) -> TextPredictor:
-    """Load a model, or an export of one, which comes without torch."""
-    from spansieve.prediction.onnx.folder import is_export
-
-    if not is_export(model):
-        from spansieve.integrations.hub import load
-
-        return load(model, device, probability=probability)
-    if device != "cpu":
-        raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
-    from spansieve.prediction.onnx import load as load_export
-
-    return load_export(model, probability=probability)
 
 
 def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], labels: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from spansieve.crf.evidence import Known, Pair, Span
@@ -22,7 +22,7 @@ class Constraints:
 
     Required and forbidden segments, complete spans and banned pairs are knowledge: the entities are the best set that
     agrees with it, and their probabilities are conditioned on it. Thresholds are a wish: an entity whose probability
-    lies below its label's is taken for none, and the rest is decided again; probabilities stay what they were.
+    lies below its label's is not returned, and nothing else changes.
 
     >>> Constraints(required=[(0, 3, "PER")], forbidden=[(9, 12), (9, 17, "ORG")]).forbidden
     (Span(start=9, end=12), NamedSegment(start=9, end=17, label='ORG'))
@@ -67,6 +67,11 @@ class Rules(NamedTuple):
     known: Known = Known()
     banned: frozenset[Pair] = frozenset()
     thresholds: tuple[float, ...] = ()  # by label, null's first; none at all: all are 0
+
+    @property
+    def is_knowledge(self) -> bool:
+        """Whether they change the distribution, as thresholds do not."""
+        return bool(self.known or self.banned)
 
     def is_below(self, segment: Segment, probability: float) -> bool:
         return bool(self.thresholds) and probability < self.thresholds[segment.label] and not self.requires(segment)
@@ -151,6 +156,24 @@ def checked_constraints(
         got = "one for all" if isinstance(constraints, Constraints) else str(len(constraints))
         raise ConstraintError(f"constraints must be one per {name}, {count}, got {got}")
     return constraints
+
+
+def with_threshold(constraints: Constraints | None, threshold: float, labels: Iterable[str]) -> Constraints | None:
+    """Add a threshold of all labels to the constraints of a text; the threshold of a single label in them stays.
+
+    >>> with_threshold(Constraints(thresholds={"LOC": 0.2}), 0.9, ["LOC", "PER"]).thresholds
+    {'LOC': 0.2, 'PER': 0.9}
+    """
+    check_threshold(threshold)
+    if not threshold:
+        return constraints
+    own = constraints or Constraints()
+    return replace(own, thresholds={**dict.fromkeys(labels, threshold), **own.thresholds})
+
+
+def check_threshold(threshold: float) -> None:
+    if not isinstance(threshold, (int, float)) or not 0 <= threshold <= 1:
+        raise ConstraintError(f"threshold must be a probability from 0 to 1, got {threshold!r}")
 
 
 def group_by_banned_pairs(rules: Iterable[Rules]) -> list[list[int]]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.data.tokenizer import Token, sentence_spans
+from spansieve.decoding.constraints import check_threshold, with_threshold
 from spansieve.decoding.prediction import Probability
 from spansieve.integrations.hub import load
 from spansieve.models.storage import save_model
@@ -58,10 +59,12 @@ class Component:
         set_ents: bool = True,
         overwrite_ents: bool = False,
         probability: Probability = "given-candidates",
+        threshold: float = 0.0,
     ) -> None:
+        check_threshold(threshold)
         self.name, self.model, self.device = name, model, device
         self.spans_key, self.set_ents, self.overwrite_ents = spans_key, set_ents, overwrite_ents
-        self.probability = probability
+        self.probability, self.threshold = probability, threshold
         self._predictor: Predictor | None = None
 
     @property
@@ -90,7 +93,10 @@ class Component:
         words = [[docs[piece.doc][i].text for i in piece.tokens] for piece in pieces]
         spans: list[list[Span]] = [[] for _ in docs]
         scores: list[list[float]] = [[] for _ in docs]
-        for piece, prediction in zip(pieces, self.predictor.predict_tokens(words, probabilities=True)):
+        constraints = [with_threshold(None, self.threshold, self.predictor.labels)] * len(words)
+        for piece, prediction in zip(
+            pieces, self.predictor.predict_tokens(words, probabilities=True, constraints=constraints)
+        ):
             spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in prediction.segments]
             scores[piece.doc] += prediction.probabilities or []
         for doc, found_spans, found_scores in zip(docs, spans, scores):

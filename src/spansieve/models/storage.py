@@ -89,7 +89,7 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
 def checked_description(folder: Path) -> dict[str, Any]:
     """The description that a model's folder holds, after a check that all its files are there and unchanged."""
     if not (folder / CONFIG).is_file() and (folder / EXPORTED).is_file():
-        got = f"the export {folder}, which `spansieve predict` takes"
+        got = f"the export {folder}, which `predict`, `evaluate` and `serve` take"
         raise ModelError(f"a model must be a folder with a {CONFIG}, as `spansieve train` writes it, got {got}")
     about = MODEL.read(folder)
     MODEL.check_files(folder, about, [WEIGHTS])
@@ -105,16 +105,6 @@ def _usable(device: str | torch.device) -> torch.device:
 
 
 # ---- Names -----------------------------------------------------------------------------------------------------------
-
-
-def name_of(model: str | Path) -> str:
-    """The name of a model: `runs/demo/model` is the model of the run `demo`.
-
-    >>> name_of("runs/demo/model"), name_of("models/people")
-    ('demo', 'people')
-    """
-    place = Path(model).resolve()
-    return place.parent.name if place.name == "model" and place.parent.name else place.name
 
 
 def version_of(model: torch.nn.Module) -> str:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPBearer
 
 from spansieve import __version__
-from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.text_predictor import TextPredictor
+from spansieve.serving.api_page import api_page
 from spansieve.serving.errors import CLIENT_GONE, RefusedError, add_error_handlers
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import CONTENT_TYPE
-from spansieve.serving.middleware import GuardMiddleware
+from spansieve.serving.middleware import REQUEST_ID, GuardMiddleware
 from spansieve.serving.queue import Batcher, Job, Task
 from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Result
 
@@ -32,6 +34,7 @@ REASONS = {
     408: "The body did not come in time.",
     409: "The constraints do not fit their text, or not together; the reason names them.",
     413: "The body or a text is too large.",
+    415: "The body is not sent as `application/json`.",
     422: "The request is not as it should be; the reason names the field.",
     429: "The queue is full; `Retry-After` says when to try again.",
     500: "The model failed on one of the texts, which the reason names; other requests are not touched by it.",
@@ -56,9 +59,13 @@ def _responses(*statuses: int) -> Responses:
 
 
 def create_app(
-    batcher: Batcher[Result], info: Callable[[], ModelInfo], limits: Limits, token: str | None = None
+    batcher: Batcher[Result],
+    info: Callable[[], ModelInfo],
+    limits: Limits,
+    token: str | None = None,
+    cors_origins: Sequence[str] = (),
 ) -> FastAPI:
-    """Build the application. `info` may be called once the batcher is ready."""
+    """Build the application. `info` may be called once the batcher is ready. Pages of `cors_origins` may call it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -70,7 +77,7 @@ def create_app(
         title="spansieve",
         version=__version__,
         description=DESCRIPTION,
-        docs_url=None,  # both pages load scripts from elsewhere
+        docs_url=None,  # both pages load scripts from elsewhere: see `api_page`
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -84,6 +91,14 @@ def create_app(
     add_error_handlers(app)
     _show_limits(app, limits)
     app.add_middleware(GuardMiddleware, limits=limits, metrics=batcher.metrics, token=token, protected=PROTECTED)
+    if cors_origins:  # around the check of the token: a browser asks without it whether it may send it
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", REQUEST_ID],
+            expose_headers=["Retry-After", REQUEST_ID],
+        )
     return app
 
 
@@ -93,12 +108,14 @@ def _add_prediction(router: APIRouter, batcher: Batcher[Result], info: Callable[
         summary="Find the entities of texts",
         tags=["prediction"],
         response_model=PredictResponse,
-        responses=_responses(400, 408, 409, 413, 422, 429, 500, 503, 504),
+        responses=_responses(400, 408, 409, 413, 415, 422, 429, 500, 503, 504),
     )
     async def predict(body: PredictRequest, request: Request) -> Response:
         _check_size(body, limits)
         options = (body.probabilities, body.alternatives, body.graph)
-        job = batcher.submit([Task(text, *options, given) for text, given in zip(body.texts, body.text_constraints())])
+        given = zip(body.texts, body.text_constraints())
+        tasks = [Task(text, *options, constraints, body.threshold) for text, constraints in given]
+        job = batcher.submit(tasks, request.scope["request_id"])
         results = await _results(batcher, job, request, limits.seconds)
         return Response(PredictResponse(results=results).model_dump_json(), media_type="application/json")
 
@@ -127,14 +144,15 @@ def _add_operation(app: FastAPI, protected: APIRouter, batcher: Batcher[Result])
         return Response(batcher.metrics.exposition(), media_type=CONTENT_TYPE)
 
 
-def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
-    is_filtered = predictor.tagger.head.decoder_settings.filters
+def model_info(name: str, predictor: TextPredictor, limits: Limits) -> ModelInfo:
+    is_filtered = predictor.decoder_settings.filters
     return ModelInfo(
         name=name,
-        head=predictor.tagger.config.head,
+        head=predictor.head,
         labels=list(predictor.labels),
         probability=predictor.probability if is_filtered else "marginal",
-        has_graph=is_filtered,
+        has_graph=is_filtered and predictor.can_explain,
+        has_alternatives=predictor.can_explain,
         version=__version__,
         limits=ModelLimits.model_validate(limits, from_attributes=True),
     )
@@ -203,6 +221,10 @@ def _add_page(app: FastAPI) -> None:
     for name, (content, media_type) in page_files().items():
         path = "/" if name == "index.html" else f"/page/{name}"
         app.add_route(path, _file(content, media_type), methods=["GET"], include_in_schema=False)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return Response(api_page(app.openapi()), media_type=MEDIA_TYPES[".html"])
 
 
 def _file(content: bytes, media_type: str):

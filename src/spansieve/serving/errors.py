@@ -62,5 +62,5 @@ def _validation_message(error: dict[str, Any]) -> str:
     if error["type"] == "json_invalid":
         return f"the body must be JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
     if error["type"] == "missing" and not field:
-        return "the body must be JSON, sent as application/json"
+        return "the body must be JSON, got none"
     return f"{field.lstrip('.') or 'the body'}: {error['msg']}"

@@ -1,10 +1,14 @@
-"""The middleware before the application: authentication, limits on the body, and headers of every response."""
+"""The middleware before the application: authentication, limits on the body, headers of every response, and the access
+log, which never holds a text."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
+import re
 import time
+import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +26,11 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+REQUEST_ID = "X-Request-ID"
+OPERATION = {"/healthz", "/readyz", "/metrics"}  # come every few seconds, and are logged for debugging only
+_ID = re.compile(rb"[\w.:-]{1,64}", re.ASCII)  # no blanks and no line breaks: it stands in the log
+
+logger = logging.getLogger(__name__)
 
 
 class GuardMiddleware:
@@ -38,25 +47,34 @@ class GuardMiddleware:
             await self.app(scope, receive, send)
             return
         begin, status = time.perf_counter(), CLIENT_GONE
+        given = dict(scope["headers"]).get(REQUEST_ID.lower().encode(), b"")
+        scope["request_id"] = request_id = given.decode() if _ID.fullmatch(given) else uuid.uuid4().hex
 
         async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                own = (REQUEST_ID.lower().encode(), request_id.encode())
+                message["headers"] = [*message.get("headers", ()), *HEADERS, own]
             await send(message)
 
         try:
             await self._guarded(scope, receive, sent)
         finally:
             path = scope["path"] if scope.get("route") is not None or scope["path"] in self.protected else "other"
+            seconds = time.perf_counter() - begin
             self.metrics.requests.labels(path, str(status)).inc()
-            self.metrics.request_seconds.labels(path).observe(time.perf_counter() - begin)
+            self.metrics.request_seconds.labels(path).observe(seconds)
+            level = logging.DEBUG if path in OPERATION else logging.INFO
+            # A path that is not ours, or a query, might hold a text.
+            logger.log(level, "%s %s %d %.1f ms id=%s", scope["method"], path, status, 1000 * seconds, request_id)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             headers = dict(scope["headers"])
             self._check_token(scope["path"], headers.get(b"authorization", b""))
+            if scope["method"] == "POST" and scope["path"] == "/predict":
+                _check_content_type(headers.get(b"content-type", b"").decode("latin-1"))
             body = await self._body(headers, receive)
         except RefusedError as refused:
             await refused.response()(scope, receive, send)
@@ -112,3 +130,11 @@ class GuardMiddleware:
     def _too_large(self) -> RefusedError:
         reason = f"the body must have at most {self.limits.body_bytes:,} bytes; send fewer texts at a time"
         return RefusedError(413, "body_too_large", reason, {"Connection": "close"})
+
+
+def _check_content_type(given: str) -> None:
+    media_type = given.partition(";")[0].strip().lower()
+    if media_type != "application/json" and not re.fullmatch(r"application/[\w.-]+\+json", media_type):
+        got = f"got {given[:60]!r}" if given else "got none"
+        reason = f"the body must be sent with the header `Content-Type: application/json`, {got}"
+        raise RefusedError(415, "unsupported_media_type", reason)

@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -32,6 +33,7 @@ class Task(NamedTuple):
     alternatives: int = 0
     graph: bool = False
     constraints: Constraints | None = None
+    threshold: float = 0.0
 
 
 class State(Enum):
@@ -44,8 +46,8 @@ class State(Enum):
 class Job(Generic[Answer]):
     """A request on its way: its texts, and the answers so far."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
+    def __init__(self, tasks: Sequence[Task], request_id: str = "-") -> None:
+        self.tasks, self.request_id = tasks, request_id
         self.taken = 0
         self.answers: list[Answer] = []  # in order, since its texts are taken in order
         self.future: Future[list[Answer]] = Future()
@@ -114,9 +116,9 @@ class Batcher(Generic[Answer]):
             reason = "the service is shutting down and takes nothing new"
             raise RefusedError(503, "shutting_down", reason, {"Retry-After": "5"})
 
-    def submit(self, tasks: Sequence[Task]) -> Job[Answer]:
+    def submit(self, tasks: Sequence[Task], request_id: str = "-") -> Job[Answer]:
         """Queue a request. Raises RefusedError where the queue is full or not open."""
-        job: Job[Answer] = Job(tasks)
+        job: Job[Answer] = Job(tasks, request_id)
         with self._changed:
             self.check_ready()
             if len(self._jobs) >= self.limits.queue:
@@ -234,7 +236,10 @@ class Batcher(Generic[Answer]):
         else:
             reason = f"the model failed on texts[{index}]; the others can be sent again without it"
             refused = RefusedError(500, "model_failed", reason)
-            logger.exception("the model failed on a text of %d characters", len(job.tasks[index].text))
+            # Where it failed, without the message of the error, which may quote the text.
+            where = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+            what = (len(job.tasks[index].text), job.request_id, type(error).__name__, where)
+            logger.error("the model failed on a text of %d characters id=%s: %s\n%s", *what)
             self.metrics.failed_texts.inc()
         self._drop(job)
         job.end(refused)

@@ -114,6 +114,17 @@ def test_texts_have_the_same_entities(kind, request):
     assert exported.predict("") == []
 
 
+def test_a_threshold(words):
+    model, folder = words
+    exported = onnx.load(folder)
+    entities = exported.predict(TEXT)
+    middle = sum(entity.probability for entity in entities) / len(entities)
+    likely = exported.predict(TEXT, threshold=middle)
+    assert 0 < len(likely) < len(entities)
+    assert likely == [entity for entity in entities if entity.probability >= middle]
+    assert [e[:4] for e in likely] == [e[:4] for e in model.predict(TEXT, threshold=middle)]
+
+
 @settings(max_examples=25, deadline=None)
 @given(text=st.text(max_size=40))
 def test_any_text(words, subwords, text):

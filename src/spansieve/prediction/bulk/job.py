@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -133,15 +132,11 @@ def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     """The stream of predictions of the job's model, which is in a folder."""
     tagger = load_model(model, job.device)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
-        yield partial(_likely, job.threshold, partial(Predictor(tagger).stream, sentences=job.sentences))
+        predictor = Predictor(tagger)
+        yield lambda texts: predictor.stream(texts, sentences=job.sentences, threshold=job.threshold)
         return
     with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences) as pipeline:
-        yield partial(_likely, job.threshold, pipeline.stream)
-
-
-def _likely(threshold: float, stream: Stream, texts: Iterable[str]) -> Iterator[tuple[str, list[Entity]]]:
-    for text, entities in stream(texts):
-        yield text, [entity for entity in entities if (entity.probability or 0.0) >= threshold]
+        yield lambda texts: pipeline.stream(texts, threshold=job.threshold)
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints, Rules
-from spansieve.decoding.decoders import Decoded, Decoder
+from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.persistence.manifest import ModelError
@@ -43,7 +43,8 @@ def load(
     except ValueError as error:
         raise ModelError(f"{folder / DECODER} cannot be used: {error}") from error
     encoder, scorers = encoder_of(folder, description, threads), Session(folder / SCORERS, threads)
-    return OnnxPredictor(description, OnnxBackend(description, encoder, scorers, decoder), tokenizer, batch_tokens)
+    backend = OnnxBackend(description, encoder, scorers, decoder)
+    return OnnxPredictor(description, backend, tokenizer, batch_tokens, probability)
 
 
 class OnnxPredictor(TextPredictor):
@@ -56,15 +57,25 @@ class OnnxPredictor(TextPredictor):
         backend: OnnxBackend,
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
+        probability: Probability = "given-candidates",
     ) -> None:
         super().__init__(tokenizer)
         if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
-        self.description, self.backend, self.batch_tokens = description, backend, batch_tokens
+        self.description, self.backend = description, backend
+        self.batch_tokens, self.probability = batch_tokens, probability
 
     @property
     def labels(self) -> tuple[str, ...]:
         return self.description.labels.names
+
+    @property
+    def head(self) -> str:
+        return self.description.model.head
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        return self.description.decoder
 
     def predict_tokens(
         self,
