@@ -96,7 +96,7 @@ class Candidates:
         cls,
         local_scores: Tensor,
         lengths: Tensor | Sequence[int],
-        gold: Sequence[Sequence[Segment]],
+        gold: Sequence[Sequence[tuple[int, int, int]]],
         skip: bool = False,
         *,
         labels_per_span: int = 1,
@@ -106,7 +106,8 @@ class Candidates:
 
         Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
-        its gold label, beside the filter's label for the same span where that differs.
+        its gold label, beside the filter's label for the same span where that differs. The local scores get no gradient
+        from what is made of candidates: they learn by `filtering_loss`.
         """
         return cls._filtered(local_scores, lengths, gold, skip, checked_limits(labels_per_span, budget))
 

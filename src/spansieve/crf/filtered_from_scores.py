@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import ModuleType
 
+import numpy as np
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask, in_place
 from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.filtered_cuda import FilteredOnCuda
 from spansieve.crf.filtered_semi_markov import DenseInputs, FilteredSemiMarkov
-from spansieve.crf.flat_segments import check_segments, dense_index, named
-from spansieve.crf.gold import Gold
+from spansieve.crf.flat_segments import check_disjoint, check_segments, dense_index
+from spansieve.crf.gold import Gold, Triples
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
-from spansieve.segments import Segment
 
 
 def filtered_from_scores(
@@ -27,7 +27,7 @@ def filtered_from_scores(
     global_scores: Tensor,
     transition: Tensor,
     lengths: Tensor | Sequence[int],
-    gold: Sequence[Sequence[Segment]] | Gold | None,
+    gold: Triples | Gold | None,
     skip: bool,
     limits: FilterLimits,
     kernel: ModuleType | None,
@@ -49,29 +49,27 @@ def filtered_from_scores(
         raise ValueError(f"global_scores must have at least one width and one label, got {tuple(scores.shape)}")
     transition = checked_transition(transition, scores, num_labels, look=not is_fused)
     lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
-    ready_gold = None if gold is None else _ready(gold, scores, lengths)
+    ready = None if gold is None else ready_gold(gold, scores, lengths)
+    if ready is not None and ready.segments is not None:
+        check_disjoint(ready.segments)
     local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
-    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip, limits)
+    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready, skip, limits)
     if is_fused:
         is_dense_cheaper = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
         return FilteredOnCpuDense(inputs, kernel) if is_dense_cheaper else FilteredOnCpu(inputs, kernel)
     return FilteredOnCuda(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
 
 
-def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
-    limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would synchronise the host
-    if not isinstance(gold, Gold):
-        gold = Gold.from_segments(gold, scores.shape, limits, scores.device)
-    elif gold.segments is not None and limits is not None and gold.shape == tuple(scores.shape):
-        check_segments(gold.segments, limits, scores.shape[2], scores.shape[3])
-    if gold.segments is None or gold.shape != tuple(scores.shape):
-        raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {gold.shape}")
-    if len(gold.segments.label) and gold.segments.label.min() < 1:
-        at = int(gold.segments.label.argmin())
-        segment = named((gold.segments.start[at], gold.segments.end[at], 0))
-        raise ValueError(f"{segment} of sentence {gold.segments.sentence[at]} must have a label above 0, as 0 is null")
-    return gold
+def ready_gold(gold: Triples | Gold, scores: Tensor, lengths: Tensor) -> Gold:
+    """Prepare gold segments for dense scores, none of them null, or check that `Gold` has such."""
+    # Elsewhere than on the CPU to look at the lengths would synchronise the host.
+    limits = lengths.numpy() if lengths.is_cpu else np.full(len(lengths), scores.shape[1])
+    ready = gold if isinstance(gold, Gold) else Gold.from_segments(gold, scores.shape, limits, scores.device)
+    if ready.segments is None or ready.shape != tuple(scores.shape):
+        raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {ready.shape}")
+    check_segments(ready.segments, limits, scores.shape[2], scores.shape[3])
+    return ready
 
 
 def _by_index(inputs: DenseInputs, kernel: ModuleType) -> FilteredByIndex:

@@ -25,7 +25,7 @@ from spansieve.crf.flat_segments import (
     offsets_of,
     segments_by_sentence,
 )
-from spansieve.crf.gold import Gold, Parts
+from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.kernels import RequiredDepths, Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
@@ -77,7 +77,7 @@ class NestedSegments(Distribution):
         global_scores: Tensor,
         transition: Tensor | None,
         lengths: Tensor | Sequence[int],
-        gold: Sequence[Sequence[Segment]] | Gold | None = None,
+        gold: Triples | Gold | None = None,
         *,
         labels_per_span: int = 1,
         budget: int | None = None,
@@ -85,6 +85,7 @@ class NestedSegments(Distribution):
     ) -> NestedSegments:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
+        No gradient reaches the local scores: they learn by `filtering_loss`.
         With gold, every gold segment is a candidate with its gold label. No candidate needs to be dropped, since gold
         need not be maximal. `marginals` are dense too, 0 where nothing is kept. `labels_per_span` and `budget` are the
         filter's (see `Candidates.from_local_scores`).
@@ -138,7 +139,7 @@ class NestedSegments(Distribution):
     def _part_sentence(self) -> Tensor | None:
         return self.candidates.sentence
 
-    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+    def _parts(self, structures: Triples) -> Parts:
         segments = flat_segments(structures)
         order = _outermost_first(segments.sentence, segments.start, segments.end)
         segments = FlatSegments(segments.offsets, *(column[order] for column in segments[1:]))
@@ -154,7 +155,7 @@ class NestedSegments(Distribution):
         return self._parts(_listed(gold))
 
 
-def _listed(gold: Sequence[Sequence[Segment]] | Gold) -> Sequence[Sequence[Segment]]:
+def _listed(gold: Triples | Gold) -> Triples:
     if not isinstance(gold, Gold):
         return gold
     if gold.segments is None:
