@@ -9,7 +9,6 @@ filtered layer has two losses: the local scores, which say what is kept, learn b
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,11 +124,11 @@ class Tagger(nn.Module):
 
 def train(tagger: Tagger, examples: Sequence[Example], epochs: int) -> None:
     optimizer = torch.optim.Adam(tagger.parameters(), lr=5e-3)
-    batches = len(range(0, len(examples), 32)) * epochs
+    batches = len(range(0, len(examples), 16)) * epochs
     decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, batches)
     tagger.train()
     for _ in range(epochs):
-        for at in torch.randperm(len(examples)).split(32):
+        for at in torch.randperm(len(examples)).split(16):
             optimizer.zero_grad()
             tagger.loss([examples[i] for i in at]).backward()
             nn.utils.clip_grad_norm_(tagger.parameters(), 5.0)
@@ -141,16 +140,16 @@ def train(tagger: Tagger, examples: Sequence[Example], epochs: int) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--sentences", type=int, default=2000, help="to train on")
-    arguments.add_argument("--epochs", type=int, default=5)
+    arguments.add_argument("--epochs", type=int, default=6)
     options = arguments.parse_args()
     corpus = sample_corpus()
     gold = [example.segments for example in corpus.dev]
     for name in ("linear chain", "semi-Markov", "filtered", "nested"):
         torch.manual_seed(0)
-        began, tagger = time.perf_counter(), Tagger(name)
+        tagger = Tagger(name)
         train(tagger, corpus.train[: options.sentences], options.epochs)
         f1 = evaluate(gold, tagger.predict(corpus.dev)).f1
-        print(f"{name}: dev F1 {100 * f1:.1f} after {time.perf_counter() - began:.0f} s")
+        print(f"{name}: dev F1 {f1:.2f}")
 
 
 if __name__ == "__main__":
