@@ -1,7 +1,7 @@
 """Segments of any sequence of vectors: here a signal in which waves, steps and ramps come up out of noise.
 
-A small network of your own makes a vector of each moment; a span scorer makes scores of spans; `SemiMarkov` and
-`FilteredSemiMarkov` make distributions over segmentations of them, to learn by and to predict with.
+A small network of your own makes a vector of each moment; a span scorer makes scores of spans; a layer makes of them
+losses to learn by, and a distribution over segmentations to predict with.
 
     python examples/segment_a_signal.py --output signal.png
 """
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from spansieve import Segment
-from spansieve.crf import FilteredSemiMarkov, SemiMarkov
+from spansieve.crf import Distribution, FilteredSemiMarkovLayer, SemiMarkovLayer
 from spansieve.nn.span_scorers import span_scorer
 
 LABELS = ("null", "wave", "step", "ramp")
@@ -50,72 +50,42 @@ def batch(size: int, generator: torch.Generator) -> tuple[Tensor, list[list[Segm
     return torch.stack([values for values, _ in signals]), [segments for _, segments in signals]
 
 
-def covering(segments: list[Segment]) -> list[Segment]:
-    """With null segments, one moment wide, where there is nothing: a semi-Markov segmentation leaves no gaps."""
-    inside = {i for segment in segments for i in range(segment.start, segment.end)}
-    return sorted([*segments, *(Segment(i, i + 1, 0) for i in range(LENGTH) if i not in inside)])
+# ---- Models: a network, and a layer over its scores -----------------------------------------------------------------
 
 
-# ---- Models: a network, and a distribution over segmentations of its scores ------------------------------------------
+class Segmenter(nn.Module):
+    """(B, L) numbers to (B, L, K, Y) scores, as many sets of them as the layer takes, and the layer."""
 
-
-class Scores(nn.Module):
-    """(B, L) numbers to (B, L, K, Y) scores, one or two sets of them."""
-
-    def __init__(self, sets: int, size: int = 32) -> None:
+    def __init__(self, layer: SemiMarkovLayer | FilteredSemiMarkovLayer, sets: int, size: int = 32) -> None:
         super().__init__()
         self.network = nn.Sequential(nn.Conv1d(1, size, 9, padding=4), nn.ReLU(), nn.Conv1d(size, size, 9, padding=4))
         self.scorer = span_scorer("endpoints-content", size, size, WIDEST, len(LABELS), sets, dropout=0.0)
-        self.transition = nn.Parameter(torch.zeros(len(LABELS), len(LABELS)))
+        self.layer = layer
 
-    def forward(self, values: Tensor) -> tuple[Tensor, ...]:
+    def scores(self, values: Tensor) -> tuple[Tensor, ...]:
         vectors = self.network(values[:, None]).transpose(1, 2)  # (B, L, D): bring your own
         return self.scorer.dense(self.scorer(vectors)).split(len(LABELS), dim=-1)
 
-
-class WholeGraph(Scores):
-    """Every span with every label, and every moment in one of them."""
-
-    def __init__(self) -> None:
-        super().__init__(sets=1)
-
-    def distribution(self, values: Tensor) -> SemiMarkov:
-        (scores,) = self(values)
-        return SemiMarkov(scores, self.transition, [LENGTH] * len(values), unit_null=True)
-
     def loss(self, values: Tensor, gold: list[list[Segment]]) -> Tensor:
-        return -self.distribution(values).log_prob([covering(segments) for segments in gold]).mean()
+        losses = self.layer(*self.scores(values), gold)
+        if isinstance(losses, dict):  # of the filter, and of the choice among what it keeps
+            losses = losses["filtering"] + losses["segmentation"]
+        return losses.mean()
+
+    def distribution(self, values: Tensor) -> Distribution:
+        return self.layer.distribution(*self.scores(values))
 
 
-class FilteredGraph(Scores):
-    """A local classifier keeps a few spans; the distribution is over sets of them."""
-
-    margin = 5.0  # spans whose best label comes that close to null are kept as well, since `skip` can leave them out
-
-    def __init__(self) -> None:
-        super().__init__(sets=2)
-
-    def distribution(self, values: Tensor) -> FilteredSemiMarkov:
-        return self.graph(*self(values))
-
-    def graph(self, local_scores: Tensor, global_scores: Tensor, gold=None) -> FilteredSemiMarkov:
-        kept_by = torch.cat((local_scores[..., :1] - self.margin, local_scores[..., 1:]), dim=-1)
-        lengths = [LENGTH] * len(local_scores)
-        return FilteredSemiMarkov.from_scores(kept_by, global_scores, self.transition, lengths, gold, skip=True)
-
-    def loss(self, values: Tensor, gold: list[list[Segment]]) -> Tensor:
-        local_scores, global_scores = self(values)
-        label = torch.zeros(local_scores.shape[:3], dtype=torch.int64)
-        for b, segments in enumerate(gold):
-            for start, end, y in segments:
-                label[b, start, end - start - 1] = y
-        end = torch.arange(LENGTH)[:, None] + torch.arange(1, WIDEST + 1)
-        is_span = (end <= LENGTH).expand(label.shape)
-        filtering = nn.functional.cross_entropy(local_scores[is_span], label[is_span], reduction="sum") / len(values)
-        return filtering - self.graph(local_scores, global_scores, gold).log_prob(gold).mean()
+def segmenters() -> dict[str, Segmenter]:
+    """Every span with every label, and every moment in one of them; and sets of what a local classifier keeps, among
+    them spans whose best label comes close to null, since `skip` can leave them out."""
+    return {
+        "semi-Markov": Segmenter(SemiMarkovLayer(len(LABELS)), sets=1),
+        "filtered": Segmenter(FilteredSemiMarkovLayer(len(LABELS), skip=True, margin=5.0), sets=2),
+    }
 
 
-def train(model: WholeGraph | FilteredGraph, steps: int, generator: torch.Generator) -> None:
+def train(model: Segmenter, steps: int, generator: torch.Generator) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = 1e-2 * (1 - step / steps)
@@ -125,7 +95,7 @@ def train(model: WholeGraph | FilteredGraph, steps: int, generator: torch.Genera
         optimizer.step()
 
 
-def f1(model: WholeGraph | FilteredGraph, values: Tensor, gold: list[list[Segment]]) -> float:
+def f1(model: Segmenter, values: Tensor, gold: list[list[Segment]]) -> float:
     with torch.no_grad():
         modes = model.distribution(values).mode
     found = {(b, *segment) for b, mode in enumerate(modes) for segment in mode if segment.label}
@@ -136,7 +106,7 @@ def f1(model: WholeGraph | FilteredGraph, values: Tensor, gold: list[list[Segmen
 # ---- A picture -------------------------------------------------------------------------------------------------------
 
 
-def plot(models: dict[str, WholeGraph | FilteredGraph], values: Tensor, gold: list[Segment], path: str) -> None:
+def plot(models: dict[str, Segmenter], values: Tensor, gold: list[Segment], path: str) -> None:
     figure, axes = plt.subplots(len(models) + 1, 1, figsize=(10, 6), sharex=True, constrained_layout=True)
     axes[0].plot(values[0], color="black", linewidth=0.8)
     axes[0].set_ylabel("signal")
@@ -180,7 +150,7 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     values, gold = batch(50, generator)
     torch.manual_seed(0)
-    models: dict[str, WholeGraph | FilteredGraph] = {"semi-Markov": WholeGraph(), "filtered": FilteredGraph()}
+    models = segmenters()
     for name, model in models.items():
         train(model, options.steps, generator)
         print(f"{name}: F1 {100 * f1(model, values, gold):.1f} on 50 new signals")

@@ -91,7 +91,7 @@ def test_transition_without_a_row_for_a_label():
         ([4], ValueError, "lengths must have shape (2,), one per sentence, got (1,)"),
         ([[4, 2]], ValueError, "lengths must have shape (2,), one per sentence, got (1, 2)"),
         ([4.0, 2.0], TypeError, "lengths must be integers, got torch.float32"),
-        ([True, False], TypeError, "lengths must be integers, got torch.bool"),
+        ([True, False], TypeError, "lengths must be integers, got torch.bool; mask.sum(1) has the lengths of a mask"),
     ],
 )
 def test_wrong_lengths(make, lengths, kind, message):
@@ -247,6 +247,23 @@ def test_what_is_no_segment_is_no_candidate(nonsense):
     distribution = FilteredSemiMarkov(candidates, torch.tensor([1.0, 10.0]), torch.zeros(2, 2))
     with pytest.raises(ValueError, match="is no candidate"):
         distribution.score([[nonsense]])
+
+
+def test_a_label_is_no_string():
+    with raises("three integers, got 'PER' in (0, 2, 'PER'); give a label by its number", TypeError):
+        dense(gold=[[(0, 2, "PER")], []])
+    with raises("a tag must be an integer, got 'O' in ['O', 'B-PER']; give a label by its number", TypeError):
+        chain().log_prob([["O", "B-PER"], []])
+
+
+def test_segments_of_one_sentence_in_place_of_a_batch():
+    with raises("segments must be one list per sentence, got (0, 2, 1) for one", TypeError):
+        dense(gold=[(0, 2, 1), (2, 4, 1)])
+
+
+def test_gold_that_overlaps():
+    with raises("gold of sentence 1 must not overlap, got segment (0, 2, 1) and segment (1, 2, 2); NestedLayer"):
+        dense(gold=[[], [(1, 2, 2), (0, 2, 1)]])
 
 
 def test_a_fraction_is_no_position():

@@ -48,7 +48,7 @@ class Reader:
         self.terminal, self.folder, self.monkeypatch, self.things = terminal, folder, monkeypatch, things
         self.is_small = is_small
         self.benchmarks = Terminal(monkeypatch, terminal.capsys, benchmarks)
-        self.options = NEEDED | LESS
+        self.options = NEEDED | LESS if is_small else NEEDED
         self.names: dict[str, Any] = {"__name__": "__page__"}
         self.address: str | None = None  # of the service that the page started
         self.answer: Any = None  # of the service, to the last request

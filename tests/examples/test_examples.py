@@ -67,6 +67,18 @@ def test_a_crf_on_your_network(run):
     assert re.search(r"^entropy \d+\.\d+$", out, flags=re.MULTILINE)
 
 
+def test_a_bilstm_with_each_layer(run):
+    """With little to learn from. Without the filtering loss the last two are at 0."""
+    out = run("bilstm_layers.py", "--sentences", 500, "--epochs", 5)
+    assert re.findall(r"^(.+): dev", out, flags=re.MULTILINE) == ["linear chain", "semi-Markov", "filtered", "nested"]
+    assert min(figures(out)) > 0.35
+
+
+@pytest.mark.slow
+def test_a_bilstm_with_each_layer_has_the_f1_that_is_stated(run):
+    assert min(figures(run("bilstm_layers.py"))) > 0.8
+
+
 def test_resolve_overlaps(run):
     out = run("resolve_overlaps.py")
     greedy, exact = map(float, re.findall(r": ([\d.]+) above", out))

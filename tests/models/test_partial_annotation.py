@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from spansieve import Segment
+from spansieve.crf.losses import IGNORED
 from spansieve.data.example import Example, joined_ranges
-from spansieve.models.head import IGNORED
 from spansieve.models.semi_crf import SemiCRF
 from tests import oracle
 from tests.models.test_heads import CASES, LENGTHS, drawn

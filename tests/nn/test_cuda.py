@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 
-from spansieve.models.head import IGNORED
 from spansieve.nn import span_scorers
 from spansieve.nn.span_hidden_layer import SpanHiddenLayer, compiled_for
 from spansieve.nn.span_scorers import EndpointScorer
 
 hidden_on_gpu = pytest.importorskip("spansieve.nn.cuda.span_hidden_kernels", reason="Triton is not installed")
-cross_entropy = pytest.importorskip("spansieve.nn.cuda.cross_entropy", reason="Triton is not installed")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = [(2, 5, 3, 5), (1, 2, 4, 130), (2, 1, 1, 3), (0, 3, 2, 4), (2, 0, 2, 4)]
@@ -73,25 +70,6 @@ def test_what_is_no_number_is_seen():
     vectors = torch.zeros(1, 4, 6, device=DEVICE)
     vectors[0, 1, 0] = torch.nan
     assert made.dense(made(vectors))[0, 0, 1].isnan().all()
-
-
-@pytest.mark.parametrize("beta", [1.0, 0.3])
-@pytest.mark.parametrize("shape", [(2, 5, 3, 4), (3, 40, 4, 5), (1, 1, 1, 1), (0, 3, 2, 4)])
-def test_cross_entropy_and_its_gradient(beta, shape):
-    torch.manual_seed(0)
-    scores = torch.randn(shape, device=DEVICE, requires_grad=True)
-    labels = torch.randint(-1, shape[-1], shape[:3], device=DEVICE)
-    labels[labels < 0] = IGNORED
-    weight = torch.tensor([beta] + [1.0] * (shape[-1] - 1), device=DEVICE)
-    right = nn.functional.cross_entropy(
-        scores.flatten(0, 2), labels.flatten(), weight, ignore_index=IGNORED, reduction="none"
-    )
-    right = right.view(labels.shape).sum((1, 2))
-    found = cross_entropy.SpanCrossEntropy.apply(scores, labels, beta)
-    torch.testing.assert_close(found, right)
-    upstream = torch.linspace(-1, 2, shape[0], device=DEVICE)
-    for one, other in zip(*(torch.autograd.grad(x, scores, upstream) for x in (found, right))):
-        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from spansieve.crf.evidence import Known as Known
     from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov as FilteredSemiMarkov
     from spansieve.crf.gold import Gold as Gold
+    from spansieve.crf.layers import FilteredSemiMarkovLayer as FilteredSemiMarkovLayer
+    from spansieve.crf.layers import LinearChainLayer as LinearChainLayer
+    from spansieve.crf.layers import NestedLayer as NestedLayer
+    from spansieve.crf.layers import SemiMarkovLayer as SemiMarkovLayer
     from spansieve.crf.linear_chain import LinearChain as LinearChain
+    from spansieve.crf.losses import FilteredLosses as FilteredLosses
+    from spansieve.crf.losses import filtered_losses as filtered_losses
+    from spansieve.crf.losses import filtering_loss as filtering_loss
     from spansieve.crf.nested import NestedSegments as NestedSegments
     from spansieve.crf.overlaps import best_disjoint as best_disjoint
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
@@ -22,14 +29,21 @@ if TYPE_CHECKING:
 _MODULES = {
     "Candidates": "candidates",
     "Distribution": "distribution",
+    "FilteredLosses": "losses",
     "FilteredSemiMarkov": "filtered_semi_markov",
+    "FilteredSemiMarkovLayer": "layers",
     "Gold": "gold",
     "Known": "evidence",
     "LinearChain": "linear_chain",
+    "LinearChainLayer": "layers",
+    "NestedLayer": "layers",
     "NestedSegments": "nested",
     "SemiMarkov": "semi_markov",
+    "SemiMarkovLayer": "layers",
     "TagConstraints": "tag_constraints",
     "best_disjoint": "overlaps",
+    "filtered_losses": "losses",
+    "filtering_loss": "losses",
     "given": "conditioning",
 }
 __all__ = sorted(_MODULES)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.flat_segments import FlatSegments, check_segments, flat_segments, segments_by_sentence
-from spansieve.crf.gold import Gold, entity_gold
+from spansieve.crf.gold import Gold, Triples, entity_gold
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.crf.validation import checked_lengths, checked_scores
 from spansieve.segments import Segment
@@ -90,7 +90,7 @@ class Candidates:
         cls,
         local_scores: Tensor,
         lengths: Tensor | Sequence[int],
-        gold: Sequence[Sequence[Segment]] | Gold,
+        gold: Triples | Gold,
         skip: bool = False,
         *,
         labels_per_span: int = 1,
@@ -100,7 +100,8 @@ class Candidates:
 
         Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
-        its gold label, beside the filter's label for the same span where that differs.
+        its gold label, beside the filter's label for the same span where that differs. The local scores get no gradient
+        from what is made of candidates: they learn by `filtering_loss`.
         """
         return cls._filtered(local_scores, lengths, gold, skip, checked_limits(labels_per_span, budget))
 

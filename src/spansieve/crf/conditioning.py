@@ -46,7 +46,7 @@ from spansieve.crf.evidence import (
 )
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, named, named_at
-from spansieve.crf.gold import Gold, Parts
+from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.linear_chain import LinearChain
 from spansieve.crf.nested import NestedSegments
 from spansieve.crf.semi_markov import SemiMarkov
@@ -277,7 +277,7 @@ class NestedGiven(NestedSegments):
         rows = _folded(super().transition_counts, self._label_of, num_labels, 1)
         return _folded(rows, self._label_of, num_labels, 2)
 
-    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+    def _parts(self, structures: Triples) -> Parts:
         for b, (required, segments) in enumerate(zip(self._required_segments(), structures)):
             missing = set(required).difference(map(tuple, segments))
             if missing:

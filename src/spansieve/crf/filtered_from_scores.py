@@ -14,11 +14,11 @@ from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_m
 from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.filtered_cuda import FilteredOnCuda
 from spansieve.crf.filtered_semi_markov import DenseInputs, FilteredSemiMarkov
-from spansieve.crf.gold import Gold, entity_gold
+from spansieve.crf.flat_segments import check_disjoint
+from spansieve.crf.gold import Gold, Triples, entity_gold
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
-from spansieve.segments import Segment
 
 
 def filtered_from_scores(
@@ -26,7 +26,7 @@ def filtered_from_scores(
     global_scores: Tensor,
     transition: Tensor,
     lengths: Tensor | Sequence[int],
-    gold: Sequence[Sequence[Segment]] | Gold | None,
+    gold: Triples | Gold | None,
     skip: bool,
     limits: FilterLimits,
     kernel: ModuleType | None,
@@ -48,15 +48,17 @@ def filtered_from_scores(
         raise ValueError(f"global_scores must have at least one width and one label, got {tuple(scores.shape)}")
     transition = checked_transition(transition, scores, num_labels, look=not is_fused)
     lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
-    ready_gold = None if gold is None else entity_gold(gold, scores, lengths)
+    ready = None if gold is None else entity_gold(gold, scores, lengths)
+    if ready is not None and ready.segments is not None:
+        check_disjoint(ready.segments)
     local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
-    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip, limits)
+    inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready, skip, limits)
     if is_fused:
         is_dense_cheaper = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
         return FilteredOnCpuDense(inputs, kernel) if is_dense_cheaper else FilteredOnCpu(inputs, kernel)
     if can(kernel, "dense_filtered_sums"):
         return FilteredOnCuda(inputs, kernel)
-    mask = candidate_mask(local_scores, lengths, ready_gold, skip, limits)
+    mask = candidate_mask(local_scores, lengths, ready, skip, limits)
     candidates = Candidates(*candidates_of_mask(mask), lengths, num_tokens, max_width)
     return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=kernel)

@@ -25,7 +25,7 @@ from spansieve.crf.flat_segments import (
     named_at,
     segments_by_sentence,
 )
-from spansieve.crf.gold import FlatParts, Gold, Parts
+from spansieve.crf.gold import FlatParts, Gold, Parts, Triples
 from spansieve.crf.kernels import FilterLimits, Sums, reference
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.segments import Segment
@@ -65,7 +65,7 @@ class FilteredSemiMarkov(CandidateDistribution):
         global_scores: Tensor,
         transition: Tensor,
         lengths: Tensor | Sequence[int],
-        gold: Sequence[Sequence[Segment]] | Gold | None = None,
+        gold: Triples | Gold | None = None,
         skip: bool = False,
         *,
         labels_per_span: int = 1,
@@ -76,9 +76,11 @@ class FilteredSemiMarkov(CandidateDistribution):
 
         `labels_per_span` and `budget` are the filter's (see `Candidates.from_local_scores`).
 
-        With gold, both training rules hold (see `Candidates.for_training`). `marginals` are dense too, 0 where nothing
-        is kept. On the CPU one pass over the scores filters and finds the best path, or goes over every span where
-        paths may skip and nearly all is kept; on a GPU nothing in the loss synchronises the host.
+        No gradient reaches the local scores, which say only what is kept: they learn by `filtering_loss`, and
+        `filtered_losses` computes both losses. With gold, both training rules hold (see `Candidates.for_training`).
+        `marginals` are dense too, 0 where nothing is kept. On the CPU one pass over the scores filters and finds the
+        best path, or goes over every span where paths may skip and nearly all is kept; on a GPU nothing in the loss
+        synchronises the host.
         """
         limits = checked_limits(labels_per_span, budget)
         return _maker()(local_scores, global_scores, transition, lengths, gold, skip, limits, kernel)
@@ -157,7 +159,7 @@ class DenseInputs(NamedTuple):
     global_scores: Tensor  # (B, L, K, Y)
     transition: Tensor  # (Y, Y)
     lengths: Tensor  # (B,)
-    given_gold: Sequence[Sequence[Segment]] | Gold | None
+    given_gold: Triples | Gold | None
     gold: Gold | None
     skip: bool
     limits: FilterLimits
@@ -187,9 +189,9 @@ class FilteredFromScores(FilteredSemiMarkov):
         return dense_index(segments, self.dense_scores.shape)
 
     def _checked_parts(self, structures: Sequence[Any] | Gold) -> Parts:
-        # The gold that the candidates were made for is a path by construction, unless it overlaps itself.
+        # The gold that the candidates were made for is a path by construction.
         gold = self._inputs.gold
-        if gold is not None and structures is self._inputs.given_gold and gold.is_disjoint:
+        if gold is not None and structures is self._inputs.given_gold:
             return gold.parts
         return super()._checked_parts(structures)
 

@@ -6,6 +6,7 @@ import functools
 import operator
 from collections.abc import Sequence
 from itertools import chain, repeat
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,12 +32,50 @@ def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(segments) for segments in lists], out=offsets[1:])
     triples = list(chain.from_iterable(lists))
+    if triples and isinstance(triples[0], Integral):
+        raise TypeError(f"segments must be one list per sentence, got {lists[0]} for one; put a single one in a list")
     if not {3}.issuperset(map(len, triples)):
         wrong = next(triple for triple in triples if len(triple) != 3)
         raise ValueError(f"a segment must be (start, end, label), got {tuple(wrong)}")
-    # np.array would look at each number for its type, which takes ten times as long.
-    numbers = np.fromiter(map(operator.index, chain.from_iterable(triples)), np.int64, 3 * len(triples))
+    numbers = integers(triples, "a segment must be (start, end, label), three integers")
     return FlatSegments(offsets, *np.ascontiguousarray(numbers.reshape(-1, 3).T))
+
+
+def integers(rows: Sequence[Sequence[int]], wanted: str) -> np.ndarray:
+    """Collect the integers of all rows in one array; name what is none, with what was wanted of it."""
+    try:
+        # np.array would look at each number for its type, which takes ten times as long.
+        return np.fromiter(map(operator.index, chain.from_iterable(rows)), np.int64, sum(map(len, rows)))
+    except TypeError:
+        wrong, row = next((value, row) for row in rows for value in row if not isinstance(value, Integral))
+        way_out = "; give a label by its number: 0 is null, the others count from 1" if isinstance(wrong, str) else ""
+        raise TypeError(f"{wanted}, got {wrong!r} in {row!s:.60}{way_out}") from None
+
+
+def check_disjoint(segments: FlatSegments) -> None:
+    """Check that no two segments of gold, which are in order, share a token; name the first two that do."""
+    _, start, end, _ = segments
+    sentence = segments.sentence
+    is_overlap = (start[1:] < end[:-1]) & (sentence[1:] == sentence[:-1])
+    if is_overlap.any():
+        at = int(is_overlap.argmax())
+        pair = f"{named_at(segments, at)} and {named_at(segments, at + 1)}; NestedLayer takes segments within others"
+        raise ValueError(f"gold of sentence {sentence[at]} must not overlap, got {pair}")
+
+
+def covering(segments: Sequence[tuple[int, int, int]], length: int) -> list[Segment]:
+    """Cover a sentence: add null segments of width 1 where there is nothing.
+
+    >>> covering([(1, 3, 2)], 4)
+    [Segment(start=0, end=1, label=0), Segment(start=1, end=3, label=2), Segment(start=3, end=4, label=0)]
+    """
+    covered: list[Segment] = []
+    reached = 0
+    for start, end, label in sorted(segments):
+        covered += [Segment(i, i + 1, 0) for i in range(reached, start)]
+        covered.append(Segment(start, end, label))
+        reached = end
+    return covered + [Segment(i, i + 1, 0) for i in range(reached, length)]
 
 
 def check_segments(

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +20,12 @@ from spansieve.crf.flat_segments import (
     dense_index,
     flat_segments,
     in_order,
+    integers,
     offsets_of,
 )
 from spansieve.crf.validation import arrays_to_device
-from spansieve.segments import Segment
+
+Triples = Sequence[Sequence[tuple[int, int, int]]]  # (start, end, label), or Segments: those of each sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Gold:
     @classmethod
     def from_segments(
         cls,
-        segments: Sequence[Sequence[Segment]],
+        segments: Triples,
         shape: Sequence[int],
         lengths: Sequence[int] | np.ndarray | None = None,
         device: torch.device | str = "cpu",
@@ -104,7 +104,7 @@ class Gold:
         if len(tags) != num_sentences:
             raise ValueError(f"gold must be one sequence of tags per sentence, {num_sentences}, got {len(tags)}")
         counts = np.array([len(row) for row in tags], np.int64)
-        tag = np.fromiter(chain.from_iterable(tags), np.int64, counts.sum())
+        tag = integers(tags, "a tag must be an integer")
         sentence = np.repeat(np.arange(num_sentences), counts)
         token = np.arange(len(tag)) - np.repeat(counts.cumsum() - counts, counts)
         for name, value, bound in (("tag", tag, num_tags), ("token", token, num_tokens)):
@@ -118,19 +118,12 @@ class Gold:
     def __len__(self) -> int:
         return self.shape[0]
 
-    @cached_property
-    def is_disjoint(self) -> bool:
-        """Whether no two of its segments, which are in order, share a token."""
-        assert self.segments is not None
-        start, end, sentence = self.segments.start, self.segments.end, self.segments.sentence
-        return not ((start[1:] < end[:-1]) & (sentence[1:] == sentence[:-1])).any()
-
     def to(self, device: torch.device | str) -> Gold:
         parts = Parts(*(getattr(self.parts, field.name).to(device) for field in fields(Parts)))
         return replace(self, parts=parts, covered=None if self.covered is None else self.covered.to(device))
 
 
-def entity_gold(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
+def entity_gold(gold: Triples | Gold, scores: Tensor, lengths: Tensor) -> Gold:
     """Gold ready for a model of entities, whose dense scores these are: checked, and with no null segments."""
     limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would synchronise the host
     if not isinstance(gold, Gold):

@@ -23,7 +23,7 @@ from spansieve.crf.flat_segments import (
     offsets_of,
     segments_by_sentence,
 )
-from spansieve.crf.gold import Gold, Parts
+from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.kernels import RequiredDepths, Sums, reference
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import arrays_to_device, checked_scores
@@ -65,7 +65,7 @@ class NestedSegments(CandidateDistribution):
         global_scores: Tensor,
         transition: Tensor | None,
         lengths: Tensor | Sequence[int],
-        gold: Sequence[Sequence[Segment]] | Gold | None = None,
+        gold: Triples | Gold | None = None,
         *,
         labels_per_span: int = 1,
         budget: int | None = None,
@@ -73,6 +73,7 @@ class NestedSegments(CandidateDistribution):
     ) -> NestedSegments:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
+        No gradient reaches the local scores: they learn by `filtering_loss`.
         With gold, every gold segment is a candidate with its gold label. No candidate needs to be dropped, since gold
         need not be maximal. `marginals` are dense too, 0 where nothing is kept. `labels_per_span` and `budget` are the
         filter's (see `Candidates.from_local_scores`).
@@ -111,7 +112,7 @@ class NestedSegments(CandidateDistribution):
         chosen = FlatSegments(offsets_of(sentence, self.num_sentences), start[order], end[order], label[order])
         return segments_by_sentence(chosen)
 
-    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
+    def _parts(self, structures: Triples) -> Parts:
         segments = flat_segments(structures)
         order = _outermost_first(segments.sentence, segments.start, segments.end)
         segments = FlatSegments(segments.offsets, *(column[order] for column in segments[1:]))

@@ -58,7 +58,8 @@ def checked_lengths(
     if not isinstance(lengths, Tensor):
         lengths = torch.as_tensor(lengths, dtype=None if len(lengths) else torch.int64)
     if lengths.is_floating_point() or lengths.dtype is torch.bool:
-        raise TypeError(f"lengths must be integers, got {lengths.dtype}")
+        way_out = "; mask.sum(1) has the lengths of a mask" if lengths.dtype is torch.bool else ""
+        raise TypeError(f"lengths must be integers, got {lengths.dtype}{way_out}")
     if lengths.ndim != 1 or len(lengths) != num_sentences:
         raise ValueError(f"lengths must have shape ({num_sentences},), one per sentence, got {tuple(lengths.shape)}")
     if look and lengths.is_cpu and num_sentences:
@@ -69,6 +70,21 @@ def checked_lengths(
             raise ValueError(f"lengths must lie between 0 and {num_tokens}, the number of tokens, got {wrong}")
     lengths = lengths if lengths.dtype is torch.int64 else lengths.to(torch.int64)
     return lengths if lengths.is_cpu and like.is_cpu else to_device(lengths, like.device)
+
+
+def lengths_of_mask(mask: Tensor, like: Tensor, name: str = "mask") -> Tensor:
+    """The lengths, (B,), by a mask (B, L) that is true for the tokens of each sentence of `like`, which come first.
+    Looked at on any device: with holes it would be another sentence."""
+    if mask.is_floating_point() or mask.shape != like.shape[:2]:
+        came = str(mask.dtype if mask.is_floating_point() else tuple(mask.shape))
+        raise ValueError(f"{name} must have a boolean or integer per token, {tuple(like.shape[:2])}, got {came}")
+    is_token = mask.bool()
+    if (is_late := is_token[:, 1:] & ~is_token[:, :-1]).any():
+        b, i = is_late.nonzero()[0].tolist()
+        way_out = "invert a mask that is true for padding; leave out what has no tag or score, such as special tokens"
+        came = f"padding at token {i} of sentence {b} and a token after it"
+        raise ValueError(f"{name} must have the tokens of a sentence first, then padding, got {came}; {way_out}")
+    return is_token.sum(1)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

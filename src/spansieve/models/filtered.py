@@ -12,9 +12,10 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments, given
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
 from spansieve.crf.kernels import FilterLimits
+from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
 from spansieve.decoding.decoders import DecoderSettings, Kind
 from spansieve.labels import LabelSet
-from spansieve.models.head import IGNORED, Head, HeadGold, dense_shape, filtering_loss, labels_of_spans
+from spansieve.models.head import Head, HeadGold, dense_shape
 from spansieve.models.partial_annotation import Ranges, known_of, spans_touching, spans_within, unknown_tokens
 from spansieve.segments import Segment
 
@@ -57,7 +58,7 @@ class FilteredHead(Head):
         structures = Gold.from_segments(segments, shape, lengths)
         segments_known = structures.segments
         assert segments_known is not None
-        labels = labels_of_spans(segments_known, shape, lengths)
+        labels = labels_of_spans(structures, torch.as_tensor(lengths, dtype=torch.int64))
         if unknown is None:
             return HeadGold(structures, labels)
         is_free = spans_within(unknown_tokens(unknown, shape[1]), self.max_width)
@@ -98,13 +99,10 @@ class FilteredHead(Head):
 
     def local_log_probabilities(self, scores: tuple[Tensor, ...]) -> Tensor:
         """Compute log P(label of this span) by the filter alone, as it was learned, (B, L, K, Y), from the scores."""
-        local_scores = scores[0]
-        if self.margin:
-            local_scores = torch.cat((local_scores[..., :1] + self.margin, local_scores[..., 1:]), -1)
-        return local_scores.log_softmax(-1)
+        return with_margin(scores[0], -self.margin).log_softmax(-1)
 
     def filtering_loss(self, local_scores: Tensor, gold: HeadGold) -> Tensor:
-        return self.filtering_weight * filtering_loss(local_scores, gold.labels(), self.beta)
+        return self.filtering_weight * span_cross_entropy(local_scores, gold.labels(), self.beta)
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return structure  # a path has no null segments

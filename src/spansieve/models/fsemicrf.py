@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.crf.losses import with_margin
 from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
@@ -53,9 +54,7 @@ class FSemiCRF(FilteredHead):
 
     def for_filter(self, local_scores: Tensor) -> Tensor:
         """The local scores as the filter takes them: null has to win by the margin."""
-        if not self.margin:
-            return local_scores
-        return torch.cat((local_scores[..., :1] - self.margin, local_scores[..., 1:]), -1)
+        return with_margin(local_scores, self.margin)
 
     def learned_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.scorer.dense(self.scorer(vectors)).float()  # (B, L, K, 2·Y)

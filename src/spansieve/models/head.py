@@ -7,23 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
-from spansieve.crf.flat_segments import FlatSegments
-from spansieve.crf.kernels.dispatch import has_triton
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
 from spansieve.labels import LabelSet
 from spansieve.models.partial_annotation import Ranges
 from spansieve.segments import Segment
-
-IGNORED = -100  # the label of what is no span, or of which nothing is known, for the cross-entropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,35 +105,3 @@ class Head(nn.Module):
 
 def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:
     return len(lengths), max(lengths, default=0), max_width, num_labels
-
-
-def labels_of_spans(segments: FlatSegments, shape: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """The gold label of every span, (B, L, K): null where no gold segment is, IGNORED where there is no such span."""
-    num_sentences, num_tokens, max_width, _ = shape
-    end = np.arange(num_tokens)[:, None] + np.arange(1, max_width + 1)
-    is_span = end <= np.asarray(lengths, np.int64).reshape(num_sentences, 1, 1)
-    labels = np.where(is_span, 0, IGNORED)
-    labels[segments.sentence, segments.start, segments.end - segments.start - 1] = segments.label
-    return torch.from_numpy(labels)
-
-
-def filtering_loss(local_scores: Tensor, span_labels: Tensor, beta: float) -> Tensor:
-    """The paper's filtering loss: cross-entropy of every span against its gold label, null spans weighted by β, summed
-    over a sentence, (B,)."""
-    if local_scores.is_cuda and local_scores.dtype is torch.float32 and has_triton():
-        from spansieve.nn.cuda.cross_entropy import SpanCrossEntropy
-
-        return SpanCrossEntropy.apply(local_scores, span_labels, beta)
-    num_labels = local_scores.shape[-1]
-    weight = None if beta == 1 else _weights(num_labels, beta, local_scores.dtype, local_scores.device)
-    loss = nn.functional.cross_entropy(
-        local_scores.reshape(-1, num_labels), span_labels.flatten(), weight, ignore_index=IGNORED, reduction="none"
-    )
-    return loss.view(span_labels.shape).sum((1, 2))
-
-
-@lru_cache(maxsize=32)
-def _weights(num_labels: int, beta: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Weights of the labels, 1 for all but null. Made once: a GPU would wait for each of the small steps."""
-    with torch.inference_mode(False):
-        return torch.tensor([beta] + [1.0] * (num_labels - 1), dtype=dtype, device=device)

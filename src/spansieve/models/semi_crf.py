@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Gold, SemiMarkov, given
+from spansieve.crf.flat_segments import covering
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, dense_shape
@@ -67,18 +68,3 @@ class SemiCRFUnitNull(SemiCRF):
     """A Semi-CRF whose null segments have width 1: one segmentation for each set of entities."""
 
     unit_null = True
-
-
-def covering(segments: Sequence[Segment], length: int) -> list[Segment]:
-    """Cover a sentence: add null segments of width 1 where there is nothing.
-
-    >>> covering([Segment(1, 3, 2)], 4)
-    [Segment(start=0, end=1, label=0), Segment(start=1, end=3, label=2), Segment(start=3, end=4, label=0)]
-    """
-    covered: list[Segment] = []
-    reached = 0
-    for segment in sorted(segments):
-        covered += [Segment(i, i + 1, 0) for i in range(reached, segment.start)]
-        covered.append(segment)
-        reached = segment.end
-    return covered + [Segment(i, i + 1, 0) for i in range(reached, length)]

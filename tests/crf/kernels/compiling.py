@@ -15,7 +15,8 @@ from triton.compiler import ASTSource
 
 from spansieve.crf import Gold
 from spansieve.crf.kernels import cuda
-from spansieve.nn.cuda import cross_entropy, span_hidden_kernels
+from spansieve.crf.kernels.cuda import cross_entropy
+from spansieve.nn.cuda import span_hidden_kernels
 from spansieve.nn.span_hidden_layer import SpanHiddenLayer
 
 TARGET = GPUTarget("cuda", 90, 32)
