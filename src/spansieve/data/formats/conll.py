@@ -31,7 +31,9 @@ _HEADER = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
 
 
 @dataclass
-class _Sentence:
+class Sentence:
+    """The rows of a sentence in columns, with the name of its document."""
+
     document: str | None
     rows: list[tuple[int, list[str]]] = field(default_factory=list)  # line number, columns
 
@@ -63,15 +65,29 @@ def read_conll(
     sentences = [kept for sentence in sentences if (kept := _without_comments(sentence, width, tags)).rows]
     for sentence in sentences:
         _check_rows(path, sentence, token, tags)
+    return examples_of_columns(path, sentences, token, tags, scheme, strict, warnings)
+
+
+def examples_of_columns(
+    path: str | Path,
+    sentences: Sequence[Sentence],
+    token: int,
+    tags: Sequence[int],
+    scheme: str,
+    strict: bool,
+    warnings: ReaderWarnings,
+    row_name: str = "line",
+) -> list[Example]:
+    """The examples of sentences whose columns of tokens and of tags are known."""
     layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
     schemes = [_scheme(path, layer, scheme) for layer in layers]
     if warnings is not IGNORED:  # the check reads every tag once more
-        _warn_of_ill_formed(path, sentences, layers, schemes, warnings)
+        _warn_of_ill_formed(f"{path} {row_name}", sentences, layers, schemes, warnings)
     examples = []
     for number, sentence in enumerate(sentences):
         segments = set()
         for layer, layer_scheme in zip(layers, schemes):
-            segments |= set(_segments(path, sentence, layer[number], layer_scheme, strict))
+            segments |= set(_segments(f"{path} {row_name}", sentence, layer[number], layer_scheme, strict))
         tokens = tuple(row[token] for _, row in sentence.rows)
         examples.append(Example(tokens, tuple(segments), document=sentence.document))
     return examples
@@ -111,22 +127,22 @@ def write_conll(
     write_text("\n".join(lines) + "\n" if lines else "", path)
 
 
-def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_Sentence]:
+def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[Sentence]:
     lines = list(lines)
     tokens = [line for _, line in lines if line.strip() and not line.startswith(("#", _DOCSTART))]
     is_tabbed = all("\t" in line for line in tokens)
     document, count = None, 0
-    sentence = _Sentence(None)
+    sentence = Sentence(None)
     for number, line in lines:
         started = _document_start(line) if line[:1] in ("#", "-") else None
         if started is not None:
             yield sentence
             count += 1
             document = started or f"{Path(path).name.removesuffix('.gz')}-{count}"
-            sentence = _Sentence(document)
+            sentence = Sentence(document)
         elif not line.strip():
             yield sentence
-            sentence = _Sentence(document)
+            sentence = Sentence(document)
         elif line[0] != "#" or not (_HEADER.match(line) or (is_tabbed and "\t" not in line)):
             sentence.rows.append((number, line.split("\t") if is_tabbed else _fields(line)))
     yield sentence
@@ -145,13 +161,13 @@ def _fields(line: str) -> list[str]:
     return line.split() if line.isascii() else re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def _token_rows(sentences: list[_Sentence]) -> list[list[str]]:
+def _token_rows(sentences: list[Sentence]) -> list[list[str]]:
     """The rows that are no comments for certain; all of them where none is."""
     rows = [row for sentence in sentences for _, row in sentence.rows]
     return [row for row in rows if not row[0].startswith("#")] or rows
 
 
-def _token_column(sentences: list[_Sentence], names: list[str] | None) -> int:
+def _token_column(sentences: list[Sentence], names: list[str] | None) -> int:
     if names:
         return names.index("FORM") if "FORM" in names else 0
     numbered = [[row[0] for _, row in sentence.rows if not row[0].startswith("#")] for sentence in sentences]
@@ -160,7 +176,7 @@ def _token_column(sentences: list[_Sentence], names: list[str] | None) -> int:
     return 1 if is_counted and all(len(row) > 2 for row in _token_rows(sentences)) else 0
 
 
-def _tag_column(sentences: list[_Sentence], names: list[str] | None) -> int:
+def _tag_column(sentences: list[Sentence], names: list[str] | None) -> int:
     if names:
         named = [position for position, name in enumerate(names) if "NER" in name.upper()]
         return named[0] if named else len(names) - 1
@@ -183,18 +199,18 @@ def _column(column: Column | None, names: list[str] | None, path: str | Path, ot
     return int(column)
 
 
-def _without_comments(sentence: _Sentence, width: int, tags: Sequence[int]) -> _Sentence:
+def _without_comments(sentence: Sentence, width: int, tags: Sequence[int]) -> Sentence:
     if not any(row[0].startswith("#") for _, row in sentence.rows):
         return sentence
     kept = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
-    return _Sentence(sentence.document, kept)
+    return Sentence(sentence.document, kept)
 
 
 def _is_comment(row: list[str], width: int, tags: Sequence[int]) -> bool:
     return row[0].startswith("#") and (len(row) != width or not all(is_tag(row[tag]) for tag in tags))
 
 
-def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequence[int]) -> None:
+def _check_rows(path: str | Path, sentence: Sentence, token: int, tags: Sequence[int]) -> None:
     needed = max(column + 1 if column >= 0 else -column for column in (token, *tags))
     needed = max(needed, 2)
     for number, row in sentence.rows:
@@ -217,18 +233,18 @@ def _scheme(path: str | Path, layer: list[list[str]], scheme: str) -> str:
         raise DataError(f"{path}: {error}") from error
 
 
-def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: str, strict: bool):
+def _segments(path_and_row: str, sentence: Sentence, tags: list[str], scheme: str, strict: bool):
     if all(tag in NULL_TAGS for tag in tags):
         return []
     try:
         return segments_of_tags(tags, scheme, strict)
     except DataError as error:
-        raise DataError(f"{path} line {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
+        raise DataError(f"{path_and_row} {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
 
 
 def _warn_of_ill_formed(
-    path: str | Path,
-    sentences: list[_Sentence],
+    path_and_row: str,
+    sentences: Sequence[Sentence],
     layers: list[list[list[str]]],
     schemes: list[str],
     warnings: ReaderWarnings,
@@ -238,7 +254,7 @@ def _warn_of_ill_formed(
             try:
                 check_tags(tags, scheme)
             except DataError:
-                location = f"{path} line {sentence.rows[0][0]}"
+                location = f"{path_and_row} {sentence.rows[0][0]}"
                 warnings.add(f"sentences whose tags are not well-formed {scheme}, read as conlleval does", location)
 
 

@@ -1,5 +1,8 @@
 """doccano JSON lines: `text` with `label` or `labels` as `[start, end, label]`, or with `entities` that have
-`start_offset` and `end_offset`; characters, end exclusive. Relations and comments are not read."""
+`start_offset` and `end_offset`; characters, end exclusive. Relations and comments are not read.
+
+Where a line has both, `label` is what was annotated: the other came with the text as its metadata.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def write_doccano(examples: Iterable[Example], path: str | Path, *, warnings: Re
 
 
 def _entities(location: str, record: dict[str, Any]) -> list[Any]:
-    key = next((key for key in ("entities", "label", "labels") if record.get(key)), "label")
+    key = next((key for key in ("label", "labels", "entities") if isinstance(record.get(key), list)), "label")
     return list_in(record, key, location)
 
 

@@ -22,8 +22,15 @@ def read_label_studio(
     path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an export."""
+    return examples_of_tasks(read_records(path), split_sentences, warnings)
+
+
+def examples_of_tasks(
+    tasks: Iterable[tuple[str, dict[str, Any]]], split_sentences: bool, warnings: ReaderWarnings
+) -> list[Example]:
+    """The sentences of tasks, each with its location in a file."""
     examples: list[Example] = []
-    for location, task in read_records(path):
+    for location, task in tasks:
         results = _results(location, task, warnings)
         if results is None:
             continue
