@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import functools
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from enum import Enum
 from itertools import chain, groupby, tee
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +17,7 @@ from rich.console import Console
 
 from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
 from spansieve.cli.inputs import Record, json_lines, records_of_arguments, text_files
-from spansieve.cli.options import Device, OutputFile, Probability, ProbabilityKind, Whole
+from spansieve.cli.options import Device, OutputFile, Probability, ProbabilityKind, TextColumn, Whole
 from spansieve.cli.outputs import highlighted, json_line
 
 if TYPE_CHECKING:
@@ -27,8 +30,14 @@ class OutputForm(str, Enum):
     """The forms in which entities are written."""
 
     jsonl = "jsonl"
+    csv = "csv"
+    tsv = "tsv"
     conll = "conll"
     text = "text"
+
+
+SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".conll": "conll"}
+SUFFIXES |= {".txt": "text"}
 
 
 def predict(
@@ -45,10 +54,11 @@ def predict(
             "--file",
             "-f",
             metavar="PATH...",
-            help="files of text, each line one, .jsonl files with a text in each line, or folders of them",
+            help="files of text, each line one, .jsonl, .csv or .tsv files with a text in each row, or folders of them",
         ),
     ] = None,
     whole: Whole = False,
+    text_column: TextColumn = None,
     sentences: Annotated[
         bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
     ] = True,
@@ -60,7 +70,11 @@ def predict(
     output: OutputFile = None,
     as_: Annotated[
         OutputForm | None,
-        typer.Option("--as", help="JSON lines, CoNLL columns, or highlighted text, which a terminal gets by default"),
+        typer.Option(
+            "--as",
+            help="JSON lines, a table with a row per entity, CoNLL columns, or highlighted text; by the suffix of the "
+            "output where not given",
+        ),
     ] = None,
     probability: Probability = ProbabilityKind.given_candidates,
     device: Device = "cpu",
@@ -71,12 +85,12 @@ def predict(
 
     Example: spansieve predict runs/demo/model --file letters/*.txt
     """
+    form = as_ or _form(output)
     options = ConstraintOptions.parsed(require, forbid, ban, threshold)
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
-    records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole)
+    records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
     predictor = _loaded(model, device, probability)
-    form = as_ or (OutputForm.text if output is None and sys.stdout.isatty() else OutputForm.jsonl)
     constraints = None
     if options or fixed:
         # Both copies are read side by side, so that a chunk of the records is held and no more.
@@ -86,9 +100,22 @@ def predict(
             options.constraints(of_texts, predictor, sentences),
             options.constraints(of_fixed, predictor, sentences, are_fixed=True),
         )
-    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as target:
-        write = _write_conll if form is OutputForm.conll else _write_lines if form is OutputForm.jsonl else _write_text
+    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as target:
+        write = {"jsonl": _write_lines, "conll": _write_conll, "text": _write_text}.get(
+            form.value, functools.partial(_write_table, separator="\t" if form is OutputForm.tsv else ",")
+        )
         write(target, predictor, chain(records, fixed_records), sentences, constraints)
+
+
+def _form(output: Path | None) -> OutputForm:
+    """The form that an output gets by its name; a terminal gets highlighted text."""
+    if output is None or not output.suffix:
+        return OutputForm.text if output is None and sys.stdout.isatty() else OutputForm.jsonl
+    if output.suffix not in SUFFIXES:
+        raise ValueError(
+            f"the name of a file to write must end in {', '.join(SUFFIXES)}, or --as be given, got {output}"
+        )
+    return OutputForm(SUFFIXES[output.suffix])
 
 
 def _loaded(model: str, device: str, probability: ProbabilityKind) -> TextPredictor:
@@ -116,9 +143,33 @@ def _predicted(
 
 
 def _write_lines(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:
+    from spansieve.data.formats.jsonl import without_annotation
+
     for record, entities in _predicted(predictor, *arguments):
-        target.write(json_line({**record, "entities": [entity._asdict() for entity in entities]}))
+        target.write(json_line({**without_annotation(record), "entities": [entity._asdict() for entity in entities]}))
         target.flush()
+
+
+def _write_table(target: IO[str], predictor: TextPredictor, *arguments: Any, separator: str) -> None:
+    """Write a row per entity, with the text and what came with it in each; for a text without entities, one row."""
+    from spansieve.data.formats.tables import ENTITY_COLUMNS, entity_rows
+
+    writer = csv.writer(target, delimiter=separator, lineterminator="\n")
+    names: list[str] | None = None
+    left_out: set[str] = set()
+    for number, (record, entities) in enumerate(_predicted(predictor, *arguments)):
+        record = {"doc": number, **record}
+        plain = [name for name in record if not isinstance(record[name], (list, dict)) and name not in ENTITY_COLUMNS]
+        if names is None:
+            names = plain
+            writer.writerow((*names, *ENTITY_COLUMNS))
+        left_out |= record.keys() - set(names)
+        writer.writerows((*(record.get(name) for name in names), *cells) for cells in entity_rows(entities))
+    if left_out:
+        message = (
+            f"left out, since the first text has no such column: {', '.join(sorted(left_out))}; --as jsonl has them"
+        )
+        Console(stderr=True).print(message, highlight=False, markup=False)
 
 
 def _write_text(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spansieve.cli.inputs import records_of_files
-from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextFiles, Tool, Whole
+from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextColumn, TextFiles, Tool, Whole
 from spansieve.cli.outputs import model_version, write_suggestions
 
 
@@ -32,6 +32,7 @@ def rank(
     ] = False,
     limit: Annotated[int | None, typer.Option(help="how many texts to write; all if not given", min=1)] = None,
     whole: Whole = False,
+    text_column: TextColumn = None,
     output: OutputFile = None,
     as_: ForTool = Tool.prodigy,
     device: Device = "cpu",
@@ -42,7 +43,7 @@ def rank(
 
     Example: spansieve rank runs/demo/model unlabelled.txt --by margin --per-token --limit 100 -o annotate.jsonl
     """
-    records = list(records_of_files(files or (), whole))
+    records = list(records_of_files(files or (), whole, text_column))
     from spansieve.integrations.hub import load
     from spansieve.prediction.preannotation import Suggestion, parts_of
     from spansieve.prediction.uncertainty import rank as ranked

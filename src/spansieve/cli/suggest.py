@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spansieve.cli.inputs import records_of_files
-from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextFiles, Tool, Whole
+from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextColumn, TextFiles, Tool, Whole
 from spansieve.cli.outputs import model_version, write_suggestions
 
 
@@ -17,6 +17,7 @@ def suggest(
     as_: ForTool = Tool.prodigy,
     threshold: Annotated[float, typer.Option(help="leave out what is less probable", min=0, max=1)] = 0.0,
     whole: Whole = False,
+    text_column: TextColumn = None,
     output: OutputFile = None,
     device: Device = "cpu",
 ) -> None:
@@ -26,7 +27,7 @@ def suggest(
 
     Example: spansieve suggest runs/demo/model unlabelled.txt --as label-studio -o tasks.json
     """
-    records = records_of_files(files or (), whole)
+    records = records_of_files(files or (), whole, text_column)
     from spansieve.integrations.hub import load
     from spansieve.prediction.preannotation import suggest as suggested
 

@@ -34,8 +34,8 @@ SPAN_KEYS = ("entities", "spans", "ner")
 TAG_KEYS = ("tags", "ner_tags")
 DOCUMENT_KEYS = ("doc", "document", "doc_id")
 # What a record may hold of an earlier annotation, in any of the formats that are JSON.
-_ANNOTATION_KEYS = {*TOKEN_KEYS, *SPAN_KEYS, *TAG_KEYS, "offsets", "unknown", "label", "labels", "relations", "annotations",
-                    "completions", "predictions"}  # fmt: skip
+_ANNOTATION_KEYS = {*TOKEN_KEYS, *SPAN_KEYS, *TAG_KEYS, "offsets", "unknown", "label", "labels", "relations"}
+_ANNOTATION_KEYS |= {"annotations", "completions", "predictions"}
 _REVIEW_KEYS = {"answer", "_task_hash"}
 
 
