@@ -148,7 +148,7 @@ def json_lines(path: Path, text_column: str | None = None) -> Iterator[Record]:
             raise ValueError(f"{path} line {number}: must be JSON: {error}") from error
         column = text_column or "text"
         if not isinstance(record, dict) or not isinstance(record.get(column), str):
-            raise ValueError(f"{path} line {number}: must be a JSON object with a string {column}")
+            raise ValueError(f"{path} line {number}: must be a JSON object with a {column}")
         record["text"] = record[column]
         yield record if "file" in record or path == STDIN else {**record, "file": str(path)}
 
