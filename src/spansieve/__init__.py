@@ -18,12 +18,8 @@ __all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_h
 # What needs more than the standard library.
 __getattr__ = lazy_members(
     __name__,
-    {
-        "Constraints": "decoding.constraints",
-        "load": "integrations.hub",
-        "push_to_hub": "integrations.hub",
-        "to_dataframe": "integrations.data_frames",
-    },
+    {"Constraints": "decoding.constraints", "to_dataframe": "integrations.data_frames"}
+    | dict.fromkeys(("load", "push_to_hub"), "integrations.hub"),
 )
 
 

@@ -182,10 +182,10 @@ def test_a_dash_is_standard_input(terminal, model):
 
 
 @pytest.mark.parametrize("command", [("predict", "--file"), ("rank",), ("suggest",)])
-@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "ROWS.CSV"])
 def test_a_table_is_its_column_of_texts_without_its_header(terminal, model, tmp_path, monkeypatch, command, name):
     monkeypatch.chdir(tmp_path)
-    sign = "," if name.endswith("csv") else "\t"
+    sign = "," if name.lower().endswith("csv") else "\t"
     Path(name).write_text(f'\ufeffid{sign}text\n7{sign}"Ada{sign}\nRome"\n8{sign}Chen\n', encoding="utf-8")
     (first, *options) = command
     answer = terminal(first, model, *options, name)

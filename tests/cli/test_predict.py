@@ -67,7 +67,7 @@ def test_a_table_has_a_row_per_entity_and_is_read_back(terminal, model, tmp_path
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
     answer = terminal("predict", model, "--file", tmp_path / "in.jsonl", "-o", tmp_path / name)
     assert (answer.code, answer.out) == (0, "")
-    assert "left out, since the first text has no such column: other; --as jsonl has them" in answer.err
+    assert "not in the table, since it has the columns of the first text: other; --as jsonl" in answer.err
     with (tmp_path / name).open(newline="") as file:
         table = list(csv.DictReader(file, delimiter=separator))
     assert list(table[0]) == ["doc", "text", "id", "file", "start", "end", "label", "entity", "probability"]

@@ -38,7 +38,7 @@ def test_files_of_the_fractions_in_the_format_of_their_suffix(terminal, folder):
     parts = split_examples(runs.TRAIN, [0.5, 0.3, 0.2], 2)
     for name, part in zip(("a.jsonl", "b.csv", "c.conll"), parts):
         assert [e.tokens for e in read_examples(name)] == [e.tokens for e in part]
-    assert terminal.refused(*line).startswith("error: --into must name files that do not exist yet, got a.jsonl; give")
+    assert "--into must name new files, got a.jsonl, which exists; --force overwrites it" in terminal.refused(*line)
     assert terminal(*line, "--force").out == answer.out
 
 

@@ -127,7 +127,7 @@ def _refuse_path(text: str) -> None:
 def _records(path: Path, whole: bool, text_column: str | None) -> Iterator[Record]:
     if path.suffix in JSON_SUFFIXES:
         yield from json_lines(path, text_column)
-    elif path.suffix in TABLE_SUFFIXES:
+    elif path.suffix.lower() in TABLE_SUFFIXES:
         from spansieve.data.formats.tables import read_texts
 
         yield from ({"file": str(path), **record} for record in read_texts(path, text_column))

@@ -70,11 +70,7 @@ def predict(
     output: OutputFile = None,
     as_: Annotated[
         OutputForm | None,
-        typer.Option(
-            "--as",
-            help="JSON lines, a table with a row per entity, CoNLL columns, or highlighted text; by the suffix of the "
-            "output where not given",
-        ),
+        typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
     ] = None,
     probability: Probability = ProbabilityKind.given_candidates,
     device: Device = "cpu",
@@ -111,11 +107,9 @@ def _form(output: Path | None) -> OutputForm:
     """The form that an output gets by its name; a terminal gets highlighted text."""
     if output is None or not output.suffix:
         return OutputForm.text if output is None and sys.stdout.isatty() else OutputForm.jsonl
-    if output.suffix not in SUFFIXES:
-        raise ValueError(
-            f"the name of a file to write must end in {', '.join(SUFFIXES)}, or --as be given, got {output}"
-        )
-    return OutputForm(SUFFIXES[output.suffix])
+    if output.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"--output must end in {', '.join(SUFFIXES)}, or --as be given, got {output}")
+    return OutputForm(SUFFIXES[output.suffix.lower()])
 
 
 def _loaded(model: str, device: str, probability: ProbabilityKind) -> TextPredictor:
@@ -152,6 +146,7 @@ def _write_lines(target: IO[str], predictor: TextPredictor, *arguments: Any) -> 
 
 def _write_table(target: IO[str], predictor: TextPredictor, *arguments: Any, separator: str) -> None:
     """Write a row per entity, with the text and what came with it in each; for a text without entities, one row."""
+    from spansieve.data.formats.jsonl import without_annotation
     from spansieve.data.formats.tables import ENTITY_COLUMNS, entity_rows
 
     writer = csv.writer(target, delimiter=separator, lineterminator="\n")
@@ -159,17 +154,14 @@ def _write_table(target: IO[str], predictor: TextPredictor, *arguments: Any, sep
     left_out: set[str] = set()
     for number, (record, entities) in enumerate(_predicted(predictor, *arguments)):
         record = {"doc": number, **record}
-        plain = [name for name in record if not isinstance(record[name], (list, dict)) and name not in ENTITY_COLUMNS]
         if names is None:
-            names = plain
+            names = [n for n in record if not isinstance(record[n], (list, dict)) and n not in ENTITY_COLUMNS]
             writer.writerow((*names, *ENTITY_COLUMNS))
-        left_out |= record.keys() - set(names)
+        left_out |= without_annotation(record).keys() - set(names)
         writer.writerows((*(record.get(name) for name in names), *cells) for cells in entity_rows(entities))
     if left_out:
-        message = (
-            f"left out, since the first text has no such column: {', '.join(sorted(left_out))}; --as jsonl has them"
-        )
-        Console(stderr=True).print(message, highlight=False, markup=False)
+        message = f"not in the table, since it has the columns of the first text: {', '.join(sorted(left_out))}"
+        Console(stderr=True).print(f"{message}; --as jsonl has them", highlight=False, markup=False, soft_wrap=True)
 
 
 def _write_text(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:

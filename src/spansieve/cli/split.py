@@ -17,13 +17,10 @@ from spansieve.data.splits import described_part, split_examples
 
 def split(
     source: Annotated[Path, typer.Argument(metavar="DATA", help="labelled text, in any format that `data` reads")],
-    into: Annotated[
-        list[Path], typer.Option(metavar="FILE...", help="the files to write, in the format of their suffix")
-    ],
+    into: Annotated[list[Path], typer.Option(metavar="FILE...", help="files to write, in the format of their suffix")],
     more: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="further files of --into")] = None,
     fractions: Annotated[
-        str | None,
-        typer.Option(help="of the sentences, such as 0.8,0.1,0.1; a tenth for each but the first if not given"),
+        str | None, typer.Option(help="such as 0.8,0.1,0.1; a tenth for each file but the first if not given")
     ] = None,
     seed: Annotated[int, typer.Option(help="the same seed gives the same parts")] = 0,
     format: DataFormat = None,
@@ -38,9 +35,7 @@ def split(
     for target in targets:
         format_to_write(target)
         if target.exists() and not force:
-            raise ValueError(
-                f"--into must name files that do not exist yet, got {target}; give --force to overwrite it"
-            )
+            raise ValueError(f"--into must name new files, got {target}, which exists; --force overwrites it")
     if len(set(targets)) < len(targets):
         raise ValueError(f"--into must name different files, got {', '.join(map(str, targets))}")
     console = Console()

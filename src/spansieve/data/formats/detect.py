@@ -40,7 +40,7 @@ def format_of(path: Path) -> str:
         return _format_of_folder(path)
     name = path.name.removesuffix(".gz")
     for suffixes, format in _SUFFIXES:
-        if name.endswith(suffixes):
+        if name.lower().endswith(suffixes):
             return format
     if name.endswith(".txt") and any(path.with_name(name[:-4] + end).exists() for end in (".ann", ".ann.gz")):
         return "brat"
@@ -48,7 +48,7 @@ def format_of(path: Path) -> str:
     if opening.startswith(("{", "[")) and (name.endswith((".json", ".jsonl", ".ndjson")) or _is_json(opening)):
         return _format_of_record(_first_record(opening) or _first_record(read_text(path)))
     first = opening.split("\n", 1)[0]
-    if name.endswith(".tsv") and form_of_header(first.split("\t")):
+    if name.lower().endswith(".tsv") and form_of_header(first.split("\t")):
         return "tsv"
     return next((format for format, mark in _TEXT_MARKS if mark.match(first)), "conll")
 
