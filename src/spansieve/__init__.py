@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from spansieve._lazy import lazy_members
@@ -21,6 +22,10 @@ __getattr__ = lazy_members(
     {"Constraints": "decoding.constraints", "to_dataframe": "integrations.data_frames"}
     | dict.fromkeys(("load", "push_to_hub"), "integrations.hub"),
 )
+
+
+# Silent unless a program sets up logging.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __dir__() -> list[str]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import csv
-import functools
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
-from enum import Enum
 from itertools import chain, groupby, tee
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
-from spansieve.cli.inputs import Record, json_lines, records_of_arguments, text_files
-from spansieve.cli.options import Device, OutputFile, Probability, ProbabilityKind, TextColumn, Whole
-from spansieve.cli.outputs import highlighted, json_line
+from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
+from spansieve.cli.options import Device, ModelOrExport, OutputFile, Probability, Sentences, TextColumn, Whole
+from spansieve.cli.outputs import highlighted, json_line, opened
 
 if TYPE_CHECKING:
     from spansieve.decoding.constraints import Constraints
@@ -26,24 +23,13 @@ if TYPE_CHECKING:
     from spansieve.segments import Entity
 
 
-class OutputForm(str, Enum):
-    """The forms in which entities are written."""
-
-    jsonl = "jsonl"
-    csv = "csv"
-    tsv = "tsv"
-    conll = "conll"
-    text = "text"
-
-
-SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".conll": "conll"}
-SUFFIXES |= {".txt": "text"}
+Form = Literal["jsonl", "csv", "tsv", "conll", "text"]
+SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+SUFFIXES |= {".conll": "conll", ".txt": "text"}
 
 
 def predict(
-    model: Annotated[
-        str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
-    ],
+    model: ModelOrExport,
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="texts, or files where --file is given; standard input if there is neither"),
@@ -59,9 +45,7 @@ def predict(
     ] = None,
     whole: Whole = False,
     text_column: TextColumn = None,
-    sentences: Annotated[
-        bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
-    ] = True,
+    sentences: Sentences = True,
     threshold: Threshold = None,
     fixed: Fixed = None,
     require: Require = None,
@@ -69,10 +53,10 @@ def predict(
     ban: Ban = None,
     output: OutputFile = None,
     as_: Annotated[
-        OutputForm | None,
+        Form | None,
         typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
     ] = None,
-    probability: Probability = ProbabilityKind.given_candidates,
+    probability: Probability = "given-candidates",
     device: Device = "cpu",
 ) -> None:
     """Find the entities of texts.
@@ -86,7 +70,7 @@ def predict(
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
-    predictor = _loaded(model, device, probability)
+    predictor = load_predictor(model, device, probability)
     constraints = None
     if options or fixed:
         # Both copies are read side by side, so that a chunk of the records is held and no more.
@@ -96,55 +80,40 @@ def predict(
             options.constraints(of_texts, predictor, sentences),
             options.constraints(of_fixed, predictor, sentences, are_fixed=True),
         )
-    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="") as target:
-        write = {"jsonl": _write_lines, "conll": _write_conll, "text": _write_text}.get(
-            form.value, functools.partial(_write_table, separator="\t" if form is OutputForm.tsv else ",")
-        )
-        write(target, predictor, chain(records, fixed_records), sentences, constraints)
+    records = chain(records, fixed_records)
+    with opened(output) as target:
+        if form == "conll":
+            _write_conll(target, predictor, records, sentences, constraints)
+            return
+        records, of_texts = tee(records)
+        stream = predictor.stream((record["text"] for record in of_texts), sentences=sentences, constraints=constraints)
+        predicted = ((record, entities) for record, (_, entities) in zip(records, stream))
+        if form == "text":
+            _write_text(target, predicted, predictor.labels)
+        elif form == "jsonl":
+            _write_lines(target, predicted)
+        else:
+            _write_table(target, predicted, "\t" if form == "tsv" else ",")
 
 
-def _form(output: Path | None) -> OutputForm:
+def _form(output: Path | None) -> Form:
     """The form that an output gets by its name; a terminal gets highlighted text."""
     if output is None or not output.suffix:
-        return OutputForm.text if output is None and sys.stdout.isatty() else OutputForm.jsonl
+        return "text" if output is None and sys.stdout.isatty() else "jsonl"
     if output.suffix.lower() not in SUFFIXES:
         raise ValueError(f"--output must end in {', '.join(SUFFIXES)}, or --as be given, got {output}")
-    return OutputForm(SUFFIXES[output.suffix.lower()])
+    return SUFFIXES[output.suffix.lower()]
 
 
-def _loaded(model: str, device: str, probability: ProbabilityKind) -> TextPredictor:
-    """Load a model, or an export of one, which comes without torch."""
-    from spansieve.prediction.onnx.folder import is_export
-
-    if not is_export(model):
-        from spansieve.integrations.hub import load
-
-        return load(model, device, probability=probability.value)
-    if device != "cpu":
-        raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
-    from spansieve.prediction.onnx import load as load_export
-
-    return load_export(model, probability=probability.value)
-
-
-def _predicted(
-    predictor: TextPredictor, records: Iterable[Record], sentences: bool, constraints: Iterable[Constraints] | None
-) -> Iterator[tuple[Record, list[Entity]]]:
-    records, of_texts = tee(records)
-    texts = (record["text"] for record in of_texts)
-    stream = predictor.stream(texts, sentences=sentences, constraints=constraints)
-    return ((record, entities) for record, (_, entities) in zip(records, stream))
-
-
-def _write_lines(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:
+def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]]) -> None:
     from spansieve.data.formats.jsonl import without_annotation
 
-    for record, entities in _predicted(predictor, *arguments):
+    for record, entities in predicted:
         target.write(json_line({**without_annotation(record), "entities": [entity._asdict() for entity in entities]}))
         target.flush()
 
 
-def _write_table(target: IO[str], predictor: TextPredictor, *arguments: Any, separator: str) -> None:
+def _write_table(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], separator: str) -> None:
     """Write a row per entity, with the text and what came with it in each; for a text without entities, one row."""
     from spansieve.data.formats.jsonl import without_annotation
     from spansieve.data.formats.tables import ENTITY_COLUMNS, entity_rows
@@ -152,7 +121,7 @@ def _write_table(target: IO[str], predictor: TextPredictor, *arguments: Any, sep
     writer = csv.writer(target, delimiter=separator, lineterminator="\n")
     names: list[str] | None = None
     left_out: set[str] = set()
-    for number, (record, entities) in enumerate(_predicted(predictor, *arguments)):
+    for number, (record, entities) in enumerate(predicted):
         record = {"doc": number, **record}
         if names is None:
             names = [n for n in record if not isinstance(record[n], (list, dict)) and n not in ENTITY_COLUMNS]
@@ -164,15 +133,15 @@ def _write_table(target: IO[str], predictor: TextPredictor, *arguments: Any, sep
         Console(stderr=True).print(f"{message}; --as jsonl has them", highlight=False, markup=False, soft_wrap=True)
 
 
-def _write_text(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:
+def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], labels: tuple[str, ...]) -> None:
     """Write highlighted text, that of a file below the file's name."""
     console = Console(file=target, soft_wrap=True, highlight=False)
     name = None
-    for record, entities in _predicted(predictor, *arguments):
+    for record, entities in predicted:
         if record.get("file") != name:
             name = record.get("file")
             console.print(f"{name}:", style="dim", markup=False)
-        console.print(highlighted(record["text"], entities, predictor.labels))
+        console.print(highlighted(record["text"], entities, labels))
 
 
 def _write_conll(

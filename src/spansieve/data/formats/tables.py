@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spansieve.data.alignment import documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.conll import Sentence, examples_of_columns
 from spansieve.data.formats.files import read_text, write_text
-from spansieve.data.formats.label_studio import examples_of_tasks
+from spansieve.data.formats.label_studio import documents_of_tasks
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import Entity
 
@@ -118,17 +118,12 @@ def read_table(
         sentences = list(_sentences(header, rows))
         return examples_of_columns(path, sentences, 0, [1], scheme, False, warnings, row_name="row")
     rows = [row for row in rows if any(row.cells)]
-    if form == "tasks":
-        return examples_of_tasks(map(_task, rows), split_sentences, warnings)
     if form is None:
         wanted = "; or ".join(", ".join(needed) for _, needed in FORMS[:3])
         raise DataError(f"{path} must have the columns {wanted}, got {', '.join(header.cells)}; {_WAY_OUT}")
-    examples: list[Example] = []
-    for (name, text), (location, spans) in _spans(rows, warnings).items():
-        examples += examples_of_text(
-            text, spans, document=name or None, split_sentences=split_sentences, location=location, warnings=warnings
-        )
-    return examples
+    is_tasks = form == "tasks"
+    documents = documents_of_tasks(map(_task, rows), warnings) if is_tasks else _documents(rows, warnings)
+    return examples_of_documents(documents, split_sentences, warnings)
 
 
 def read_texts(path: str | Path, text_column: str | None = None) -> Iterator[dict[str, Any]]:
@@ -166,9 +161,10 @@ def write_csv(
     target = io.StringIO(newline="")
     writer = csv.writer(target, delimiter=SEPARATORS.get(separator, separator), lineterminator="\n")
     writer.writerow(("doc", "text", *ENTITY_COLUMNS[:-1]))
-    for number, (name, text, spans) in enumerate(documents_of_examples(examples, warnings)):
-        entities = [Entity(start, end, label, text[start:end]) for start, end, label in spans]
-        writer.writerows((number if name is None else name, text, *cells[:-1]) for cells in entity_rows(entities))
+    for number, document in enumerate(documents_of_examples(examples, warnings)):
+        name, text = number if document.name is None else document.name, document.text
+        entities = [Entity(start, end, label, text[start:end]) for start, end, label in document.annotations]
+        writer.writerows((name, text, *cells[:-1]) for cells in entity_rows(entities))
     write_text(target.getvalue(), path)
 
 
@@ -211,10 +207,8 @@ def _sentences(header: Row, rows: Sequence[Row]) -> Iterator[Sentence]:
             raise DataError(f"{row.location}: a token must have no line end; is a quote a token? give quotes=false")
 
 
-def _spans(
-    rows: Iterable[Row], warnings: ReaderWarnings
-) -> dict[tuple[str, str], tuple[str, list[tuple[int, int, str]]]]:
-    """Each text, by its document and itself, with the location of its first row and its entities."""
+def _documents(rows: Iterable[Row], warnings: ReaderWarnings) -> Iterator[Document]:
+    """The texts of rows of entities, each with the location of its first row."""
     texts: dict[tuple[str, str], tuple[str, list[tuple[int, int, str]]]] = {}
     for row in rows:
         text = row.value("text")
@@ -228,7 +222,7 @@ def _spans(
         if row.cell("entity") not in ("", text[start:end]):
             warnings.add("entities that are not what stands from start to end, which are read", row.location)
         spans.append((start, end, label))
-    return texts
+    return (Document(name or None, text, spans, location) for (name, text), (location, spans) in texts.items())
 
 
 def _task(row: Row) -> tuple[str, dict[str, Any]]:
