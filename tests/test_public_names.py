@@ -8,7 +8,9 @@ import spansieve
 
 
 def test_every_public_name_is_there():
-    assert {"Constraints", "Entity", "Segment", "load", "push_to_hub", "__version__"} == set(dir(spansieve))
+    assert {"Constraints", "Entity", "Segment", "load", "push_to_hub", "to_dataframe", "__version__"} == set(
+        dir(spansieve)
+    )
     for name in dir(spansieve):
         assert getattr(spansieve, name) is not None
 

@@ -10,14 +10,17 @@ from spansieve.segments import Entity, Segment
 
 if TYPE_CHECKING:
     from spansieve.decoding.constraints import Constraints as Constraints
+    from spansieve.integrations.data_frames import to_dataframe as to_dataframe
     from spansieve.integrations.hub import load as load
     from spansieve.integrations.hub import push_to_hub as push_to_hub
 
 __version__ = "0.1.0"
-__all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_hub"]
+__all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_hub", "to_dataframe"]
 # What needs more than the standard library.
 __getattr__ = lazy_members(
-    __name__, {"Constraints": "decoding.constraints", "load": "integrations.hub", "push_to_hub": "integrations.hub"}
+    __name__,
+    {"Constraints": "decoding.constraints", "to_dataframe": "integrations.data_frames"}
+    | dict.fromkeys(("load", "push_to_hub"), "integrations.hub"),
 )
 
 

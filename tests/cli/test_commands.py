@@ -26,6 +26,7 @@ COMMANDS = (
     "suggest",
     "compare",
     "convert",
+    "split",
     "data",
 )
 

@@ -24,6 +24,7 @@ DATA_COMMANDS = {
     "train": ("train", "PATH", "PATH", "--output", "OUT", "--cpu"),
     "convert": ("convert", "PATH", "OUT.jsonl"),
     "data": ("data", "PATH"),
+    "split": ("split", "PATH", "--into", "OUT.jsonl", "dev.jsonl"),
 }
 
 
@@ -175,6 +176,37 @@ def test_a_dash_is_standard_input(terminal, model):
     for line in (("predict", model, "-"), ("predict", model, "--file", "-"), ("rank", model, "-")):
         (row,) = terminal(*line, stdin=TEXT.encode()).out.splitlines()
         assert json.loads(row)["text"] == TEXT
+
+
+# ---- Tables ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [("predict", "--file"), ("rank",), ("suggest",)])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "ROWS.CSV"])
+def test_a_table_is_its_column_of_texts_without_its_header(terminal, model, tmp_path, monkeypatch, command, name):
+    monkeypatch.chdir(tmp_path)
+    sign = "," if name.lower().endswith("csv") else "\t"
+    Path(name).write_text(f'\ufeffid{sign}text\n7{sign}"Ada{sign}\nRome"\n8{sign}Chen\n', encoding="utf-8")
+    (first, *options) = command
+    answer = terminal(first, model, *options, name)
+    assert answer.code == 0, answer.err
+    rows = sorted(map(json.loads, answer.out.splitlines()), key=lambda row: row["id"])
+    assert [(row["id"], row["text"], row["file"]) for row in rows] == [
+        ("7", f"Ada{sign}\nRome", name),
+        ("8", "Chen", name),
+    ]
+
+
+def test_the_text_may_be_in_another_column(terminal, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("body,note\nAda,x\n")
+    Path("b.jsonl").write_text(json.dumps({"body": "Rome", "text": "old"}))
+    refused = terminal.refused("predict", model, "--file", "a.csv")
+    assert "a.csv must have a column text, or --text-column be given, got body, note" in refused
+    out = terminal("predict", model, "--text-column", "body", "--file", "a.csv", "b.jsonl").out
+    assert files_and_texts(out) == [("a.csv", "Ada"), ("b.jsonl", "Rome")]
+    refused = terminal.refused("suggest", model, "b.jsonl", "--text-column", "nothing")
+    assert "b.jsonl line 1: must be a JSON object with a nothing" in refused
 
 
 # ---- The file's name in the output -----------------------------------------------------------------------------------

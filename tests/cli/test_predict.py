@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import torch
 
 from spansieve import Entity
 from spansieve.cli.outputs import highlighted
+from spansieve.data.formats import read_examples
 from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 TEXT = "Ada lives in New York ."
@@ -57,6 +59,47 @@ def test_files(terminal, model, tmp_path):
 def test_conll(terminal, model):
     answer = terminal("predict", model, TEXT, "Rome .", "--as", "conll")
     assert answer.out.startswith("Ada B-PER\nlives O\nin O\nNew B-LOC\nYork I-LOC\n. O\n\nRome ")
+
+
+@pytest.mark.parametrize(("name", "separator"), [("out.csv", ","), ("out.tsv", "\t")])
+def test_a_table_has_a_row_per_entity_and_is_read_back(terminal, model, tmp_path, name, separator):
+    rows = [{"text": TEXT, "id": "x"}, {"text": "word\n, \t", "id": "y"}, {"text": "Chen works in Rome .", "other": 1}]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    answer = terminal("predict", model, "--file", tmp_path / "in.jsonl", "-o", tmp_path / name)
+    assert (answer.code, answer.out) == (0, "")
+    assert "not in the table, since it has the columns of the first text: other; --as jsonl" in answer.err
+    with (tmp_path / name).open(newline="") as file:
+        table = list(csv.DictReader(file, delimiter=separator))
+    assert list(table[0]) == ["doc", "text", "id", "file", "start", "end", "label", "entity", "probability"]
+    found = [(row["doc"], row["id"], row["entity"], row["label"]) for row in table]
+    last = [("2", "", "Chen", "PER"), ("2", "", "Rome", "LOC")]
+    assert found == [("0", "x", "Ada", "PER"), ("0", "x", "New York", "LOC"), ("1", "y", "", ""), *last]
+    for row in table:
+        assert row["text"][int(row["start"] or 0) : int(row["end"] or 0)] == row["entity"]
+    again = [(e.words(s), s.label) for e in read_examples(tmp_path / name) for s in e.segments]
+    assert again == [*FOUND, ("Chen", "PER"), ("Rome", "LOC")]
+    on_screen = terminal("predict", model, "--file", tmp_path / "in.jsonl", "--as", name[-3:]).out
+    assert on_screen == (tmp_path / name).read_text()
+
+
+def test_the_suffix_of_the_output_decides(terminal, model, tmp_path):
+    for name, form in (("a.jsonl", "jsonl"), ("a.conll", "conll"), ("a.txt", "text"), ("a", "jsonl")):
+        assert terminal("predict", model, TEXT, "-o", tmp_path / name).code == 0
+        assert (tmp_path / name).read_text() == terminal("predict", model, TEXT, "--as", form).out
+    terminal("predict", model, TEXT, "-o", tmp_path / "b.csv", "--as", "conll")
+    assert (tmp_path / "b.csv").read_text().startswith("Ada B-PER\n")
+    for name in ("a.xlsx", "a.csv.gz"):
+        refused = terminal.refused("predict", "no model is loaded", TEXT, "-o", tmp_path / name)
+        assert "must end in .jsonl, .ndjson, .json, .csv, .tsv, .conll, .txt, or --as be given, got" in refused
+        assert not (tmp_path / name).exists()
+
+
+def test_an_annotation_of_the_text_is_not_taken_for_the_prediction(terminal, model, tmp_path):
+    record = {"text": TEXT, "tokens": TEXT.split(), "label": [[0, 5, "OLD"]], "id": 7}
+    (tmp_path / "in.jsonl").write_text(json.dumps(record))
+    assert terminal("predict", model, "--file", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl").code == 0
+    (example,) = read_examples(tmp_path / "out.jsonl")
+    assert [(example.words(segment), segment.label) for segment in example.segments] == FOUND
 
 
 def test_highlighted_text(terminal, model):

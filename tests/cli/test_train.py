@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from spansieve.cli.progress import duration
+from spansieve.data.formats import read_examples, write_examples
+from spansieve.data.splits import split_examples
 from spansieve.training import run, trainer
+from spansieve.training.run_folder import fingerprint
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -40,6 +44,34 @@ def test_labelled_text_in_a_scored_model_out(terminal, corpus, train):
     assert "the model is in run/model, all figures in run/results.json" in answer.out
     assert max(map(len, answer.out.splitlines())) <= 80
     assert (corpus / "run" / "model" / "model.safetensors").exists()
+
+
+def test_without_dev_data_a_fraction_is_taken_by_documents_with_the_seed(terminal, corpus, train):
+    examples = [replace(example, document=f"d{n // 3}") for n, example in enumerate(runs.TRAIN)]
+    write_examples(examples, corpus / "data.jsonl")
+    line = ["train", "data.jsonl", "--dev-fraction", "0.3", "--output", "run", "--cpu", *SMALL]
+    answer = terminal(*line, "--set", "training.seed=5", "--set", "training.epochs=1")
+    assert answer.code == 0, answer.err
+    shown = "train: 12 sentences of 4 documents with 24 entities; dev: 6 sentences of 2 documents with 12 entities"
+    assert f"{shown}; drawn with seed 5\n" in answer.out
+    parts = split_examples(read_examples(corpus / "data.jsonl"), [0.7, 0.3], 5)
+    data = json.loads((corpus / "run" / "run.json").read_text())["data"]
+    assert data == {"training": fingerprint(parts[0]), "dev": fingerprint(parts[1])}
+    again = terminal(*line, "--set", "training.seed=5", "--set", "training.epochs=1", "--resume")
+    assert again.code == 0, again.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "either DEV or --dev-fraction must be given, such as --dev-fraction 0.1, got neither"),
+        (["dev.conll", "--dev-fraction", "0.1"], "either DEV or --dev-fraction must be given, .* got both"),
+        (["--dev-fraction", "1"], "--dev-fraction must be above 0 and below 1, got 1.0"),
+    ],
+)
+def test_dev_data_or_a_fraction(terminal, corpus, train, arguments, message):
+    assert re.search(message, terminal.refused("train", "train.conll", *arguments, "--output", "run", "--cpu"))
+    assert not (corpus / "run").exists()
 
 
 def test_flags_go_before_a_file_and_settings_before_flags(terminal, corpus, train):

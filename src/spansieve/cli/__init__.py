@@ -22,6 +22,7 @@ from spansieve.cli import (
     rank,
     serve,
     show_example,
+    split,
     suggest,
     train,
 )
@@ -47,6 +48,7 @@ COMMANDS = (
     compare.compare,
     convert.convert,
     data.data,
+    split.split,
 )
 
 

@@ -65,7 +65,7 @@ def read_options(pairs: Iterable[str] | None) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    if "," in text:
+    if "," in text.strip(","):  # `separator=,` is no list
         return [_value(part) for part in text.split(",")]
     if text.lower() in ("true", "false"):
         return text.lower() == "true"

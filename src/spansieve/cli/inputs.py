@@ -1,6 +1,7 @@
 """What commands read: texts as arguments, files and folders of text, standard input, and labelled data.
 
 A path is never taken for a text: an argument that is one is refused; where `--file` is given, all arguments are paths.
+A table is never taken for lines of text: its column of texts is read.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 
 STDIN = Path("-")
 JSON_SUFFIXES = (".jsonl", ".ndjson")
+TABLE_SUFFIXES = (".csv", ".tsv")
 FOLDER_SUFFIXES = (".txt", *JSON_SUFFIXES)  # the files of a folder that are read
 # One word that ends so is the name of a file, whether that exists or not.
-PATH_ENDINGS = (*FOLDER_SUFFIXES, ".json", ".conll", ".csv", ".tsv", ".gz", ".parquet", "/")
+PATH_ENDINGS = (*FOLDER_SUFFIXES, *TABLE_SUFFIXES, ".json", ".conll", ".gz", ".parquet", "/")
 HEAD_BYTES = 8_192  # read in advance, to refuse what is no text before anything is predicted
 
 Record = dict[str, Any]  # a text, as `{"text": …}`, and whatever else its line of JSON and its file say
@@ -40,13 +42,15 @@ Record = dict[str, Any]  # a text, as `{"text": …}`, and whatever else its lin
 # ---- Which files -----------------------------------------------------------------------------------------------------
 
 
-def records_of_arguments(arguments: Sequence[str], files: Sequence[str], whole: bool) -> Iterator[Record]:
+def records_of_arguments(
+    arguments: Sequence[str], files: Sequence[str], whole: bool, text_column: str | None = None
+) -> Iterator[Record]:
     """Read the arguments: texts, or files where `--file` gives some. Without any of them standard input is read."""
     if files:
         for argument in arguments:
             if not _matches(argument):
                 raise FileNotFoundError(f"no file or folder {argument}; with --file all arguments are paths, not texts")
-        return records_of_files([*files, *arguments], whole)
+        return records_of_files([*files, *arguments], whole, text_column)
     if not arguments or list(arguments) == [str(STDIN)]:
         return records_of_files([], whole)
     for argument in arguments:
@@ -54,10 +58,10 @@ def records_of_arguments(arguments: Sequence[str], files: Sequence[str], whole: 
     return ({"text": text} for text in arguments)
 
 
-def records_of_files(paths: Sequence[str], whole: bool) -> Iterator[Record]:
+def records_of_files(paths: Sequence[str], whole: bool, text_column: str | None = None) -> Iterator[Record]:
     """Check files, folders and patterns at once, and read them when they are needed; without any, standard input."""
     files = text_files(paths or [str(STDIN)])
-    return (record for file in files for record in _records(file, whole))
+    return (record for file in files for record in _records(file, whole, text_column))
 
 
 def text_files(paths: Sequence[str]) -> list[Path]:
@@ -124,14 +128,18 @@ def _refuse_path(text: str) -> None:
 # ---- What is in them -------------------------------------------------------------------------------------------------
 
 
-def _records(path: Path, whole: bool) -> Iterator[Record]:
+def _records(path: Path, whole: bool, text_column: str | None) -> Iterator[Record]:
     if path.suffix in JSON_SUFFIXES:
-        return json_lines(path)
+        return json_lines(path, text_column)
     source = {} if path == STDIN else {"file": str(path)}
+    if path.suffix.lower() in TABLE_SUFFIXES:
+        from spansieve.data.formats.tables import read_texts
+
+        return ({**source, **record} for record in read_texts(path, text_column))
     return ({"text": text, **source} for text in _texts(path, whole))
 
 
-def json_lines(path: Path) -> Iterator[Record]:
+def json_lines(path: Path, text_column: str | None = None) -> Iterator[Record]:
     """Read JSON objects with a text. One that has no `file` yet, such as that of an earlier command, gets this one."""
     for number, line in enumerate(_texts(path, whole=False), start=1):
         if not line.strip():
@@ -140,8 +148,10 @@ def json_lines(path: Path) -> Iterator[Record]:
             record = json.loads(line)
         except ValueError as error:
             raise ValueError(f"{path} line {number}: must be JSON: {error}") from error
-        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-            raise ValueError(f"{path} line {number}: must be a JSON object with a text")
+        column = text_column or "text"
+        if not isinstance(record, dict) or not isinstance(record.get(column), str):
+            raise ValueError(f"{path} line {number}: must be a JSON object with a {column}")
+        record["text"] = record[column]
         yield record if "file" in record or path == STDIN else {**record, "file": str(path)}
 
 

@@ -20,14 +20,18 @@ DataFormat = Annotated[str | None, typer.Option(help="the format of the data, wh
 TextFiles = Annotated[
     list[str] | None,
     typer.Argument(
-        help="files of text, each line one, .jsonl files with a text in each line, or folders of them; standard input "
-        "if none is given",
+        help="files of text, each line one, .jsonl, .csv or .tsv files with a text in each row, or folders of them; "
+        "standard input if none is given",
         show_default=False,
     ),
 ]
 Whole = Annotated[bool, typer.Option("--whole", help="take each file as one text and not line by line")]
 OutputFile = Annotated[
     Path | None, typer.Option("--output", "-o", help="a file to write; standard output if not given")
+]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(help="what CSV, TSV and JSON lines call the text, where that is not text", show_default=False),
 ]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="a JSON file to write the figures to")]
 Device = Annotated[str, typer.Option(help="cpu or cuda")]

@@ -34,8 +34,8 @@ def json_line(record: Any) -> str:
 
 
 def opened(output: Path | None) -> AbstractContextManager[IO[str]]:
-    """Open a file to write, or standard output."""
-    return nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8")
+    """Open a file to write, with line ends as they are given, or standard output."""
+    return nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="")
 
 
 def write_json(report: Any, file: Path | None) -> None:

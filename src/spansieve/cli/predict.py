@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, tee
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,13 +14,18 @@ from rich.console import Console
 
 from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
 from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
-from spansieve.cli.options import Device, ModelOrExport, OutputFile, Probability, Sentences, Whole
+from spansieve.cli.options import Device, ModelOrExport, OutputFile, Probability, Sentences, TextColumn, Whole
 from spansieve.cli.outputs import highlighted, json_line, opened
 
 if TYPE_CHECKING:
     from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.text_predictor import TextPredictor
     from spansieve.segments import Entity
+
+
+Form = Literal["jsonl", "csv", "tsv", "conll", "text"]
+SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+SUFFIXES |= {".conll": "conll", ".txt": "text"}
 
 
 def predict(
@@ -33,10 +40,11 @@ def predict(
             "--file",
             "-f",
             metavar="PATH...",
-            help="files of text, each line one, .jsonl files with a text in each line, or folders of them",
+            help="files of text, each line one, .jsonl, .csv or .tsv files with a text in each row, or folders of them",
         ),
     ] = None,
     whole: Whole = False,
+    text_column: TextColumn = None,
     sentences: Sentences = True,
     threshold: Threshold = None,
     fixed: Fixed = None,
@@ -45,8 +53,8 @@ def predict(
     ban: Ban = None,
     output: OutputFile = None,
     as_: Annotated[
-        Literal["jsonl", "conll", "text"] | None,
-        typer.Option("--as", help="JSON lines, CoNLL columns, or highlighted text, which a terminal gets by default"),
+        Form | None,
+        typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
     ] = None,
     probability: Probability = "given-candidates",
     device: Device = "cpu",
@@ -57,10 +65,11 @@ def predict(
 
     Example: spansieve predict runs/demo/model --file letters/*.txt
     """
+    form = as_ or _form(output)
     options = ConstraintOptions.parsed(require, forbid, ban, threshold)
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
-    records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole)
+    records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
     predictor = load_predictor(model, device, probability)
     constraints = None
     if options or fixed:
@@ -71,7 +80,6 @@ def predict(
             options.constraints(of_texts, predictor, sentences),
             options.constraints(of_fixed, predictor, sentences, are_fixed=True),
         )
-    form = as_ or ("text" if output is None and sys.stdout.isatty() else "jsonl")
     records = chain(records, fixed_records)
     with opened(output) as target:
         if form == "conll":
@@ -82,10 +90,47 @@ def predict(
         predicted = ((record, entities) for record, (_, entities) in zip(records, stream))
         if form == "text":
             _write_text(target, predicted, predictor.labels)
-            return
-        for record, entities in predicted:
-            target.write(json_line({**record, "entities": [entity._asdict() for entity in entities]}))
-            target.flush()
+        elif form == "jsonl":
+            _write_lines(target, predicted)
+        else:
+            _write_table(target, predicted, "\t" if form == "tsv" else ",")
+
+
+def _form(output: Path | None) -> Form:
+    """The form that an output gets by its name; a terminal gets highlighted text."""
+    if output is None or not output.suffix:
+        return "text" if output is None and sys.stdout.isatty() else "jsonl"
+    if output.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"--output must end in {', '.join(SUFFIXES)}, or --as be given, got {output}")
+    return SUFFIXES[output.suffix.lower()]
+
+
+def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]]) -> None:
+    from spansieve.data.formats.jsonl import without_annotation
+
+    for record, entities in predicted:
+        target.write(json_line({**without_annotation(record), "entities": [entity._asdict() for entity in entities]}))
+        target.flush()
+
+
+def _write_table(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], separator: str) -> None:
+    """Write a row per entity, with the text and what came with it in each; for a text without entities, one row."""
+    from spansieve.data.formats.jsonl import without_annotation
+    from spansieve.data.formats.tables import ENTITY_COLUMNS, entity_rows
+
+    writer = csv.writer(target, delimiter=separator, lineterminator="\n")
+    names: list[str] | None = None
+    left_out: set[str] = set()
+    for number, (record, entities) in enumerate(predicted):
+        record = {"doc": number, **record}
+        if names is None:
+            names = [n for n in record if not isinstance(record[n], (list, dict)) and n not in ENTITY_COLUMNS]
+            writer.writerow((*names, *ENTITY_COLUMNS))
+        left_out |= without_annotation(record).keys() - set(names)
+        writer.writerows((*(record.get(name) for name in names), *cells) for cells in entity_rows(entities))
+    if left_out:
+        message = f"not in the table, since it has the columns of the first text: {', '.join(sorted(left_out))}"
+        Console(stderr=True).print(f"{message}; --as jsonl has them", highlight=False, markup=False, soft_wrap=True)
 
 
 def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], labels: tuple[str, ...]) -> None:

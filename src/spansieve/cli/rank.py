@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from spansieve.cli.inputs import records_of_files
-from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextFiles, Whole
+from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextColumn, TextFiles, Whole
 from spansieve.cli.outputs import model_version, write_suggestions
 
 
@@ -23,6 +23,7 @@ def rank(
     ] = False,
     limit: Annotated[int | None, typer.Option(help="how many texts to write; all if not given", min=1)] = None,
     whole: Whole = False,
+    text_column: TextColumn = None,
     output: OutputFile = None,
     as_: ForTool = "prodigy",
     device: Device = "cpu",
@@ -33,7 +34,7 @@ def rank(
 
     Example: spansieve rank runs/demo/model unlabelled.txt --by margin --per-token --limit 100 -o annotate.jsonl
     """
-    records = list(records_of_files(files or (), whole))
+    records = list(records_of_files(files or (), whole, text_column))
     from spansieve.integrations.hub import load
     from spansieve.prediction.preannotation import Suggestion, parts_of
     from spansieve.prediction.uncertainty import rank as ranked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spansieve.cli.inputs import records_of_files
-from spansieve.cli.options import Device, ForTool, MinProbability, Model, OutputFile, TextFiles, Whole
+from spansieve.cli.options import Device, ForTool, MinProbability, Model, OutputFile, TextColumn, TextFiles, Whole
 from spansieve.cli.outputs import model_version, write_suggestions
 
 
@@ -13,6 +13,7 @@ def suggest(
     as_: ForTool = "prodigy",
     threshold: MinProbability = 0.0,
     whole: Whole = False,
+    text_column: TextColumn = None,
     output: OutputFile = None,
     device: Device = "cpu",
 ) -> None:
@@ -22,7 +23,7 @@ def suggest(
 
     Example: spansieve suggest runs/demo/model unlabelled.txt --as label-studio -o tasks.json
     """
-    records = records_of_files(files or (), whole)
+    records = records_of_files(files or (), whole, text_column)
     from spansieve.integrations.hub import load
     from spansieve.prediction.preannotation import suggest as suggested
 

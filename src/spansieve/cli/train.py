@@ -15,13 +15,19 @@ from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, r
 from spansieve.models.heads import HEADS, head_class
 
 if TYPE_CHECKING:
+    from spansieve.data.example import Example
     from spansieve.training.run import TrainingResult
 
 
 def train(
     train: Annotated[Path, typer.Argument(help="training data: a file or folder of any format that `data` reads")],
-    dev: Annotated[Path, typer.Argument(help="development data: the best model on it is kept")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; the model will be in its model/")],
+    dev: Annotated[
+        Path | None, typer.Argument(help="development data: the best model on it is kept; or --dev-fraction")
+    ] = None,
+    dev_fraction: Annotated[
+        float | None, typer.Option(help="take so much of the training data for development, by documents; such as 0.1")
+    ] = None,
     test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
     format: DataFormat = None,
     config: Annotated[Path | None, typer.Option(help=r"a TOML file with \[model] and \[training]")] = None,
@@ -48,8 +54,13 @@ def train(
 
     Example: spansieve train train.conll dev.conll --output runs/mine
 
+    Example: spansieve train data.jsonl --dev-fraction 0.1 --output runs/mine
+
     On several GPUs or machines: accelerate launch -m spansieve train …
     """
+    if (dev is None) == (dev_fraction is None):
+        got = "neither" if dev is None else "both"
+        raise ValueError(f"either DEV or --dev-fraction must be given, such as --dev-fraction 0.1, got {got}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
     chosen = _configuration(config, preset_name, flags, settings or ())
     head_class(chosen.model.head)  # which must be known, before any data is read
@@ -61,6 +72,8 @@ def train(
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
     splits = [None if path is None else read_with_warnings(path, format, console) for path in (train, dev, test)]
+    if dev_fraction is not None:
+        splits[:2] = _with_dev(console, splits[0] or [], dev_fraction, chosen.training.seed)
     try:
         with TerminalObserver(console) as observer:
             result = run(
@@ -78,6 +91,18 @@ def train(
         console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
         raise
     _show(console, result)
+
+
+def _with_dev(console: Console, examples: list[Example], fraction: float, seed: int) -> list[list[Example]]:
+    """Split the training data, and print how."""
+    from spansieve.data.splits import described_part, split_examples
+
+    if not 0 < fraction < 1:
+        raise ValueError(f"--dev-fraction must be above 0 and below 1, got {fraction}")
+    parts = split_examples(examples, [1 - fraction, fraction], seed)
+    described = "; ".join(map(described_part, ("train", "dev"), parts))
+    console.print(f"{described}; drawn with seed {seed}", highlight=False, soft_wrap=True)
+    return parts
 
 
 def _show(console: Console, result: TrainingResult) -> None:

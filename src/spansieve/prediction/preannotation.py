@@ -1,7 +1,7 @@
 """What a model finds, as annotation tools take it to start from.
 
 A suggestion is no annotation: where a tool keeps the two apart it is written as a prediction, with the model's version
-and how sure the model is.
+and how sure the model is. What a text was annotated with before is left out, so that it is not read for the suggestion.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from spansieve.data.formats.jsonl import without_annotation
 from spansieve.data.tokenizer import Token
 from spansieve.prediction.predictor import Analysis, Predictor
 from spansieve.prediction.text_predictor import chunks_of
@@ -65,7 +66,7 @@ def parts_of(sentences: Sequence[Analysis]) -> tuple[list[Token], list[Entity]]:
 
 def to_prodigy(suggestion: Suggestion) -> dict[str, Any]:
     """A task for recipes such as `ner.manual`, which show its spans; `meta` stands below the text."""
-    record, tokens = suggestion.record, suggestion.tokens
+    record, tokens = without_annotation(suggestion.record), suggestion.tokens
     following = [*(token.start for token in tokens[1:]), len(record["text"])]
     first, last = ({getattr(token, name): i for i, token in enumerate(tokens)} for name in ("start", "end"))
     meta = record.get("meta")
@@ -108,19 +109,21 @@ def to_label_studio(suggestion: Suggestion) -> dict[str, Any]:
         for i, entity in enumerate(suggestion.entities)
     ]
     prediction = {"model_version": suggestion.version, "score": suggestion.score, "result": regions}
-    return {"data": suggestion.record, "predictions": [prediction]}
+    return {"data": without_annotation(suggestion.record), "predictions": [prediction]}
 
 
 def to_doccano(suggestion: Suggestion) -> dict[str, Any]:
     """A line for a sequence labelling project; keys that are not doccano's become the text's metadata."""
     labels = [[entity.start, entity.end, entity.label] for entity in suggestion.entities]
-    return {**suggestion.record, "label": labels, "score": suggestion.score, "model": suggestion.version}
+    rest = without_annotation(suggestion.record)
+    return {**rest, "label": labels, "score": suggestion.score, "model": suggestion.version}
 
 
 def to_jsonl(suggestion: Suggestion) -> dict[str, Any]:
     """A line as `spansieve predict` writes it, with the score and the version."""
     entities = [entity._asdict() for entity in suggestion.entities]
-    return {**suggestion.record, "entities": entities, "score": suggestion.score, "model": suggestion.version}
+    rest = without_annotation(suggestion.record)
+    return {**rest, "entities": entities, "score": suggestion.score, "model": suggestion.version}
 
 
 FORMS: dict[str, Callable[[Suggestion], dict[str, Any]]] = {

@@ -190,8 +190,8 @@ def chunks_of(
         raise TypeError(f"texts must be several strings, got one: {texts[:40]!r}")
     chunk: list[str] = []
     characters = 0
-    for text in texts:
-        _check_text(text)
+    for number, text in enumerate(texts):
+        _check_text(text, number)
         chunk.append(text)
         characters += len(text)
         if len(chunk) >= most_texts or characters >= most_characters:
@@ -209,14 +209,16 @@ def listed(texts: Collection[str]) -> list[str]:
         raise TypeError(
             f"texts must be a string or a list of them, got {type(texts).__name__}: `stream` takes iterators"
         )
-    for text in texts:
-        _check_text(text)
+    for number, text in enumerate(texts):
+        _check_text(text, number)
     return list(texts)
 
 
-def _check_text(text: object) -> None:
+def _check_text(text: object, number: int) -> None:
     if not isinstance(text, str):
-        raise TypeError(f"a text must be a string, got {type(text).__name__}")
+        raise TypeError(
+            f"a text must be a string, got {type(text).__name__} {text!r:.40} in row {number}, counted from 0"
+        )
 
 
 def entities_of(text: str, tokens: Sequence[Token], prediction: Prediction) -> list[Entity]:

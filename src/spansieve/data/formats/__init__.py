@@ -58,7 +58,7 @@ _TABLE = (
         "conll",
         "read_conll",
         "write_conll",
-        (".conll", ".txt", ".tsv", ".iob", ".bio", ".conllup"),
+        (".conll", ".txt", ".iob", ".bio", ".conllup"),
     ),
     Format(
         "jsonl",
@@ -76,6 +76,8 @@ _TABLE = (
     Format("prodigy", "Prodigy JSON lines", "prodigy", "read_prodigy", "write_prodigy"),
     Format("doccano", "doccano JSON lines", "doccano", "read_doccano", "write_doccano"),
     Format("label-studio", "Label Studio JSON", "label_studio", "read_label_studio", "write_label_studio"),
+    Format("csv", "CSV with a row per token or entity", "tables", "read_table", "write_csv", (".csv",)),
+    Format("tsv", "the same with tabs", "tables", "read_table", "write_tsv", (".tsv",)),
     Format("pubtator", "PubTator", "pubtator", "read_pubtator"),
     Format("webanno", "WebAnno or INCEpTION TSV 3", "webanno", "read_webanno"),
     Format("iob-lines", "one sentence per line, tags behind bars", "conll", "read_iob_lines"),

@@ -30,7 +30,9 @@ _HEADER = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
 
 
 @dataclass
-class _Sentence:
+class Sentence:
+    """The rows of a sentence in columns, with the name of its document."""
+
     document: str | None
     rows: list[tuple[int, list[str]]] = field(default_factory=list)  # line number, columns
 
@@ -64,12 +66,26 @@ def read_conll(
     sentences = [sentence for sentence in sentences if sentence.rows]
     for sentence in sentences:
         _check_rows(path, sentence, token, tags)
+    return examples_of_columns(path, sentences, token, tags, scheme, strict, warnings)
+
+
+def examples_of_columns(
+    path: str | Path,
+    sentences: Sequence[Sentence],
+    token: int,
+    tags: Sequence[int],
+    scheme: str,
+    strict: bool,
+    warnings: ReaderWarnings,
+    row_name: str = "line",
+) -> list[Example]:
+    """The examples of sentences whose columns of tokens and of tags are known."""
     layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
     with errors_at(str(path)):
         schemes = [scheme_of_tags(layer) if scheme == "auto" else scheme for layer in layers]
     examples = []
     for number, sentence in enumerate(sentences):
-        location, segments = f"{path} line {sentence.rows[0][0]}", set()
+        location, segments = f"{path} {row_name} {sentence.rows[0][0]}", set()
         for own, own_scheme in zip((layer[number] for layer in layers), schemes):
             if all(tag in NULL_TAGS for tag in own):
                 continue
@@ -125,21 +141,21 @@ def tags_of_example(example: Example, scheme: str, location: str, warnings: Read
     return tags_of_segments(kept.segments, len(kept), scheme)
 
 
-def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[_Sentence]:
+def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[Sentence]:
     tokens = [line for _, line in lines if line.strip() and not line.startswith(("#", _DOCSTART))]
     is_tabbed = all("\t" in line for line in tokens)
     document, count = None, 0
-    sentence = _Sentence(None)
+    sentence = Sentence(None)
     for number, line in lines:
         started = _NEW_DOCUMENT.match(line) if line[:1] in ("#", "-") else None
         if started:
             yield sentence
             count += 1
             document = started[1] or started[2] or f"{Path(path).name.removesuffix('.gz')}-{count}"
-            sentence = _Sentence(document)
+            sentence = Sentence(document)
         elif not line.strip():
             yield sentence
-            sentence = _Sentence(document)
+            sentence = Sentence(document)
         elif line[0] != "#" or not (_HEADER.match(line) or (is_tabbed and "\t" not in line)):
             sentence.rows.append((number, line.split("\t") if is_tabbed else _fields(line)))
     yield sentence
@@ -150,13 +166,13 @@ def _fields(line: str) -> list[str]:
     return line.split() if line.isascii() else re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def _token_rows(sentences: list[_Sentence]) -> list[list[str]]:
+def _token_rows(sentences: list[Sentence]) -> list[list[str]]:
     """The rows that are no comments for certain; all of them where none is."""
     rows = [row for sentence in sentences for _, row in sentence.rows]
     return [row for row in rows if not row[0].startswith("#")] or rows
 
 
-def _token_column(sentences: list[_Sentence], names: list[str] | None) -> int:
+def _token_column(sentences: list[Sentence], names: list[str] | None) -> int:
     if names:
         return names.index("FORM") if "FORM" in names else 0
     numbered = [[row[0] for _, row in sentence.rows if not row[0].startswith("#")] for sentence in sentences]
@@ -165,7 +181,7 @@ def _token_column(sentences: list[_Sentence], names: list[str] | None) -> int:
     return 1 if is_counted and all(len(row) > 2 for row in _token_rows(sentences)) else 0
 
 
-def _tag_column(sentences: list[_Sentence], names: list[str] | None) -> int:
+def _tag_column(sentences: list[Sentence], names: list[str] | None) -> int:
     if names:
         named = [position for position, name in enumerate(names) if "NER" in name.upper()]
         return named[0] if named else len(names) - 1
@@ -192,7 +208,7 @@ def _is_comment(row: list[str], width: int, tags: Sequence[int]) -> bool:
     return row[0].startswith("#") and (len(row) != width or not all(is_tag(row[tag]) for tag in tags))
 
 
-def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequence[int]) -> None:
+def _check_rows(path: str | Path, sentence: Sentence, token: int, tags: Sequence[int]) -> None:
     needed = max(2, *(column + 1 if column >= 0 else -column for column in (token, *tags)))
     for number, row in sentence.rows:
         if len(row) < needed:

@@ -9,6 +9,7 @@ from typing import Any
 
 from spansieve.data.example import DataError
 from spansieve.data.formats.files import read_bytes, read_text
+from spansieve.data.formats.tables import form_of_header
 
 OPENING = 1_000_000  # bytes to look at first
 _FOLDER_MARKS = (
@@ -23,6 +24,7 @@ _SUFFIXES = (
     ((".ann",), "brat"),
     ((".spacy",), "spacy"),
     ((".parquet",), "hugging-face"),
+    ((".csv",), "csv"),
 )
 _TEXT_MARKS = (
     ("webanno", re.compile(r"#FORMAT=WebAnno TSV")),
@@ -38,7 +40,7 @@ def format_of(path: Path) -> str:
         return _format_of_folder(path)
     name = path.name.removesuffix(".gz")
     for suffixes, format in _SUFFIXES:
-        if name.endswith(suffixes):
+        if name.lower().endswith(suffixes):
             return format
     if name.endswith(".txt") and any(path.with_name(name[:-4] + end).exists() for end in (".ann", ".ann.gz")):
         return "brat"
@@ -48,6 +50,8 @@ def format_of(path: Path) -> str:
     if has_name or re.match(r'\[\s*[\[{]|\{\s*"', opening):
         return _format_of_record(_first_record(opening) or _first_record(read_text(path)))
     first = opening.split("\n", 1)[0]
+    if name.lower().endswith(".tsv") and form_of_header(first.split("\t")):
+        return "tsv"
     return next((format for format, mark in _TEXT_MARKS if mark.match(first)), "conll")
 
 
@@ -74,6 +78,7 @@ def _format_of_record(record: dict[str, Any]) -> str:
     if "_task_hash" in record or "answer" in record or _has_objects(tokens):
         return "prodigy"
     is_offset = _has_objects(entities) and isinstance(entities, list) and "start_offset" in entities[0]
+    is_offset = is_offset or (isinstance(entities, list) and "relations" in record)  # none in the first line
     if "text" in record and "tokens" not in record and (isinstance(labels, list) or is_offset):
         return "doccano"
     return "jsonl"

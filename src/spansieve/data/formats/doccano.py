@@ -1,5 +1,8 @@
 """doccano JSON lines: `text` with `label` or `labels` as `[start, end, label]`, or with `entities` that have
-`start_offset` and `end_offset`; characters, end exclusive. Relations and comments are not read."""
+`start_offset` and `end_offset`; characters, end exclusive. Relations and comments are not read.
+
+Where a line has both, `label` is what was annotated: the other came with the text as its metadata.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,6 @@ def _documents(path: str | Path) -> Iterator[Document]:
         text = record.get("text", record.get("data"))
         if not isinstance(text, str):
             raise DataError(f"{location}: must have a text, got {', '.join(record)}")
-        key = next((key for key in ("entities", "label", "labels") if record.get(key)), "label")
+        key = next((key for key in ("label", "labels", "entities") if isinstance(record.get(key), list)), "label")
         spans = [entity_span(location, entity) for entity in list_in(record, key, location)]
         yield Document(document_name(record, *DOCUMENT_KEYS, "id"), text, spans, location)

@@ -169,6 +169,4 @@ def package(name: str, install: str) -> Any:
         top = name.partition(".")[0]
         if error.name != top:
             raise
-        raise MissingPackageError(
-            f"this format needs the package {top}, got none installed; pip install {install}"
-        ) from error
+        raise MissingPackageError(f"this needs the package {top}, got none installed; pip install {install}") from error

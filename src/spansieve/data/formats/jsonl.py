@@ -34,6 +34,10 @@ TOKEN_KEYS = ("tokens", "words", "tokenized_text")
 SPAN_KEYS = ("entities", "spans", "ner")
 TAG_KEYS = ("tags", "ner_tags")
 DOCUMENT_KEYS = ("doc", "document", "doc_id")
+# What a record may hold of an earlier annotation, in any of the formats that are JSON.
+_ANNOTATION_KEYS = {*TOKEN_KEYS, *SPAN_KEYS, *TAG_KEYS, "offsets", "unknown", "label", "labels", "relations"}
+_ANNOTATION_KEYS |= {"annotations", "completions", "predictions"}
+_REVIEW_KEYS = {"answer", "_task_hash"}
 
 
 def read_jsonl(path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED) -> list[Example]:
@@ -82,6 +86,19 @@ def entity_span(location: str, entity: Any) -> tuple[int, int, str]:
     if not (is_count(start) and is_count(end) and isinstance(label, str) and label):
         raise DataError(f"{location}: an entity must have start, end and label, got {entity!r}")
     return start, end, label
+
+
+def without_annotation(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what a record holds beside annotation, to which a new one can be added without the old being read for it.
+
+    >>> without_annotation({"text": "Ada", "label": [[0, 3, "LOC"]], "answer": "accept", "id": 7})
+    {'text': 'Ada', 'id': 7}
+    """
+    return {
+        key: value
+        for key, value in record.items()
+        if key not in _REVIEW_KEYS and not (key in _ANNOTATION_KEYS and isinstance(value, (list, dict)))
+    }
 
 
 def is_count(value: Any) -> bool:

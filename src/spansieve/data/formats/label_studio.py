@@ -22,7 +22,7 @@ def read_label_studio(
     path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an export."""
-    return examples_of_documents(_documents(path, warnings), split_sentences, warnings)
+    return examples_of_documents(documents_of_tasks(read_records(path), warnings), split_sentences, warnings)
 
 
 def write_label_studio(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -35,8 +35,9 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, warning
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
 
 
-def _documents(path: str | Path, warnings: ReaderWarnings) -> Iterator[Document]:
-    for location, task in read_records(path):
+def documents_of_tasks(tasks: Iterable[tuple[str, dict[str, Any]]], warnings: ReaderWarnings) -> Iterator[Document]:
+    """The annotated texts of tasks, each with its location in a file."""
+    for location, task in tasks:
         results = _results(location, task, warnings)
         if results is not None:
             spans = [entity_span(location, entity) for entity in _entities(location, results)]
