@@ -36,7 +36,7 @@ class FSemiCRF(FilteredHead):
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, global_scores = self.learned_scores(vectors)
-        filtered = self.for_filter(local_scores)
+        filtered = with_margin(local_scores, self.margin)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
             "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
@@ -50,11 +50,7 @@ class FSemiCRF(FilteredHead):
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """The local scores, as the filter takes them, and the global ones, (B, L, K, Y) each."""
         local_scores, global_scores = self.learned_scores(vectors)
-        return self.for_filter(local_scores), global_scores
-
-    def for_filter(self, local_scores: Tensor) -> Tensor:
-        """The local scores as the filter takes them: null has to win by the margin."""
-        return with_margin(local_scores, self.margin)
+        return with_margin(local_scores, self.margin), global_scores
 
     def learned_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.scorer.dense(self.scorer(vectors)).float()  # (B, L, K, 2·Y)

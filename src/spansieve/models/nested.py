@@ -8,6 +8,7 @@ from torch import Tensor
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments, given
+from spansieve.crf.losses import with_margin
 from spansieve.labels import LabelSet
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.head import HeadGold
@@ -30,7 +31,7 @@ class Nested(FSemiCRF):
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, global_scores = self.learned_scores(vectors)
-        inputs = (self.for_filter(local_scores), global_scores, self.transition, lengths, gold.structures)
+        inputs = (with_margin(local_scores, self.margin), global_scores, self.transition, lengths, gold.structures)
         sets = NestedSegments.from_scores(*inputs, **self.limits._asdict())
         if gold.known is None:
             log_prob = sets.log_prob(gold.structures)
