@@ -43,16 +43,20 @@ def model_version(model: str, tagger: Tagger) -> str:
 
 def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Path | None) -> None:
     """Write suggestions as they come, to a file or to standard output."""
-    from spansieve.prediction.preannotation import FORMS
-
-    lines: Iterable[str] = (json_line(FORMS[tool.value](suggestion)) for suggestion in suggestions)
-    if tool is Tool.label_studio:
-        lines = _json_list(lines)
+    lines = suggestion_lines(suggestions, tool)
     if output is None:
         sys.stdout.writelines(lines)
     else:
         with output.open("w", encoding="utf-8") as target:
             target.writelines(lines)
+
+
+def suggestion_lines(suggestions: Iterable[Suggestion], tool: Tool) -> Iterable[str]:
+    """Format suggestions as the lines of a file that the tool imports."""
+    from spansieve.prediction.preannotation import FORMS
+
+    lines = (json_line(FORMS[tool.value](suggestion)) for suggestion in suggestions)
+    return _json_list(lines) if tool is Tool.label_studio else lines
 
 
 def _json_list(lines: Iterable[str]) -> Iterator[str]:

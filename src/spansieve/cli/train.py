@@ -72,7 +72,7 @@ def train(
         "model.encoder.name": encoder,
         "training.epochs": epochs,
     }
-    chosen = _configuration(config, preset_name, flags, settings or (), start_from)
+    chosen = configuration(config, preset_name, flags, settings or (), start_from)
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver
@@ -116,7 +116,7 @@ def _show(console: Console, result: TrainingResult) -> None:
     console.print(where, highlight=False, soft_wrap=True)
 
 
-def _configuration(
+def configuration(
     path: Path | None,
     preset_name: str | None,
     flags: Mapping[str, Any],

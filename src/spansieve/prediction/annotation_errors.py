@@ -6,9 +6,12 @@ a sentence, the log-odds of its absence are
     log Z(s forbidden) - log Z(s required)
 
 both exact, over all segmentations of the model's distribution. A model that filters spans may have dropped s; required,
-it is a candidate again, with its own score, so that these are the odds in the graph of the candidates and s. An
-annotated segment is as suspicious as these odds are high. A segment that is not annotated is as suspicious as they are
-low; those that are judged are in one of the k best readings of the sentence, and overlap no annotated one.
+it is a candidate again, with its own score, so that these are the odds in the graph of the candidates and s. Where the
+global scores were learned of what the filter kept alone (`global_loss` filtered), they say nothing of whether to keep
+it: there P(s) is that of the graph times the filter's own of the label, as `with-filter` probabilities are.
+
+An annotated segment is as suspicious as these odds are high. A segment that is not annotated is as suspicious as they
+are low; those that are judged are in one of the k best readings of the sentence, and overlap no annotated one.
 """
 
 from __future__ import annotations
@@ -18,10 +21,15 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import torch
+from torch.nn.functional import logsigmoid
+
 from spansieve.config import Config
 from spansieve.crf import Known, given
 from spansieve.data.example import Example, check_known
 from spansieve.models.crf import CRF
+from spansieve.models.filter_only import FilterOnly
+from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import Head
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
@@ -33,6 +41,7 @@ from spansieve.training.run import train
 
 Doubt = Literal["no entity", "wrong label", "wrong boundaries", "missing"]
 NUM_READINGS = 5  # whose segments are judged where they are not annotated
+MIN_DOUBT = 1e-300  # of P = 1, whose odds would be infinite
 DEV_PARTS = 10  # of what a model is trained on, one chooses its best epoch
 
 
@@ -82,7 +91,7 @@ def audit(
     for number, part in enumerate(parts, start=1):
         on_fold(number)
         others = [examples[i] for other in parts if other is not part for i in other]
-        dev, *rest = parts_of_data(others, DEV_PARTS, config.training.seed)
+        dev, *rest = parts_of_data(others, min(DEV_PARTS, len(_documents(others))), config.training.seed)
         training = [others[i] for indices in rest for i in indices]
         run = Path(folder) / f"fold-{number}"
         result = train(config, training, [others[i] for i in dev], run, resume=True, observer=observer, use_cpu=use_cpu)
@@ -94,23 +103,27 @@ def audit(
 
 def parts_of_data(examples: Sequence[Example], count: int, seed: int) -> list[list[int]]:
     """Cut the data into parts of about as many tokens each; a document, or all of a sentence, is whole."""
-    groups: dict[Hashable, list[int]] = {}
-    for i, example in enumerate(examples):
-        groups.setdefault(example.tokens if example.document is None else example.document, []).append(i)
+    groups = _documents(examples)
     if not 2 <= count <= len(groups):
         raise ValueError(
             f"the number of parts must lie between 2 and the {len(groups)} documents or different sentences of the "
             f"data, got {count}"
         )
-    shuffled = list(groups.values())
-    random.Random(seed).shuffle(shuffled)
+    random.Random(seed).shuffle(groups)
     parts: list[list[int]] = [[] for _ in range(count)]
     tokens = [0] * count
-    for group in shuffled:
+    for group in groups:
         smallest = min(range(count), key=lambda p: (tokens[p], len(parts[p])))
         parts[smallest] += group
         tokens[smallest] += sum(len(examples[i]) for i in group)
     return parts
+
+
+def _documents(examples: Sequence[Example]) -> list[list[int]]:
+    groups: dict[Hashable, list[int]] = {}
+    for i, example in enumerate(examples):
+        groups.setdefault(example.document or example.text or example.tokens, []).append(i)
+    return list(groups.values())
 
 
 def findings_of(tagger: Tagger, examples: Sequence[Example]) -> Audit:
@@ -157,7 +170,15 @@ def judge(head: Head, scored: Scored, claims: Sequence[Claim]) -> list[tuple[flo
     tags = head.tags if isinstance(head, CRF) else None
     present = given(distribution, [Known(required=[claim.segment]) for claim in claims], tags=tags)
     absent = given(distribution, [Known(forbidden=[claim.segment]) for claim in claims], tags=tags)
-    of_absence = (absent.log_partition - present.log_partition).tolist()
+    of_presence = present.log_partition.double() - absent.log_partition.double()
+    if isinstance(head, FilteredHead) and head.is_loss_filtered and not isinstance(head, FilterOnly):
+        strict = given(distribution, [Known(forbidden=[claim.segment]) for claim in claims], remove=False)
+        of_presence = present.log_partition.double() - strict.log_partition.double()
+        by_filter = head.local_log_probabilities(tuple(part.double() for part in scored.scores))
+        index = [(c.row, c.segment.start, c.segment.width - 1, c.segment.label) for c in claims]
+        log_p = logsigmoid(of_presence) + by_filter[tuple(torch.tensor(index).T)]
+        of_presence = log_p - (-log_p.clamp(max=-MIN_DOUBT).expm1()).log()
+    of_absence = (-of_presence).tolist()
     readings = zip(k_best(head, present, 1), k_best(head, absent, 1))
     return [
         (odds if claim.is_annotated else -odds, *pair[claim.is_annotated][0])

@@ -12,18 +12,25 @@ from typing import Any
 
 from spansieve.data.alignment import examples_of_text, sentence_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import list_in, read_records, write_records
+from spansieve.data.formats.files import first_wanted, list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 
 def read_prodigy(
-    path: str | Path, *, split_sentences: bool = False, warnings: ReaderWarnings = IGNORED
+    path: str | Path, *, split_sentences: bool = False, annotator: Any = None, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
-    """The accepted tasks of a file that `prodigy db-out` wrote."""
+    """The accepted tasks of a file that `prodigy db-out` wrote. `annotator`: whose tasks are read, or several, of each
+    text those of the first who has any."""
     examples: list[Example] = []
+    by_text: dict[Any, list[dict[str, Any]]] = {}
+    for _, record in read_records(path):
+        by_text.setdefault(str(record.get("text")), []).append(record)
     for location, record in read_records(path):
+        if record not in first_wanted(by_text[str(record.get("text"))], annotator):
+            warnings.add("tasks of other annotators left out", location)
+            continue
         if record.get("answer", "accept") != "accept":
             warnings.add(f"tasks with the answer {record['answer']} left out", location)
             continue
