@@ -66,7 +66,7 @@ def test_page_without_haste(path, reader):
 @pytest.mark.slow
 def test_what_is_shown_is_what_is_printed(reader_with_time):
     """README trains the demo's model in full, and the pages after it show what that model answers."""
-    assert [name_of(path) for path in SHOWING] == ["README.md", "constraints.md", "serve.md"]
+    assert [name_of(path) for path in SHOWING] == ["README.md", "annotation-project.md", "constraints.md", "serve.md"]
     for path in SHOWING:
         read(path, reader_with_time)
 
