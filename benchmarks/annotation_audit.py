@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import NamedTuple
@@ -76,10 +76,9 @@ def run_audit(
     folder: Path,
     folds: int,
     observer: Observer | None = None,
-    seen: Callable[[int], None] = lambda fold: None,
 ) -> AuditResult:
     """Audit all examples; those of `pairs` are scored."""
-    found = audit(config, examples, folder, folds, observer=observer, on_fold=seen)
+    found = audit(config, examples, folder, folds, observer=observer)
     probabilities: dict[int, list[dict[str, float]]] = {}
     for number, part in enumerate(parts_of_data(examples, folds, config.training.seed), start=1):
         own = [i for i in part if i in pairs]

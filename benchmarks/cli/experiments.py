@@ -95,6 +95,7 @@ def audit(
 
     from benchmarks import annotation_audit as module
     from spansieve.cli.inputs import read_with_warnings
+    from spansieve.cli.progress import TerminalObserver
     from spansieve.config import preset, with_settings
 
     console = Console()
@@ -104,7 +105,8 @@ def audit(
     pairs = module.paired(examples, [example for file in files[len(data) :] for example in file])
     wanted = dict(map(parsed_setting, settings or [])) | {"model.encoder.name": encoder}
     config = with_settings(preset("builtin" if encoder == "builtin" else "pretrained"), wanted)
-    result = module.run_audit(config, examples, pairs, folder, folds, seen=lambda fold: console.print(f"fold {fold}"))
+    with TerminalObserver(console) as observer:
+        result = module.run_audit(config, examples, pairs, folder, folds, observer)
     write(module.audit_page(result, config, data[0].parent.name, len(examples), folds, device), out)
 
 

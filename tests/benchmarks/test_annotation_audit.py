@@ -9,6 +9,7 @@ from benchmarks.annotation_audit import Pair, paired, ranking, token_probabiliti
 from spansieve.data.example import Example
 from spansieve.data.formats import write_examples
 from spansieve.models.storage import load_model
+from spansieve.training import run
 from tests.benchmarks.small_corpus import FLAGS
 from tests.benchmarks.terminal import terminal as terminal
 from tests.training import runs
@@ -37,7 +38,8 @@ def test_average_precision_counts_what_was_not_found():
     assert made.average_precision == pytest.approx((1 + 2 / 3) / 4)
 
 
-def test_the_command(terminal, tmp_path):
+def test_the_command(terminal, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "draw_curves", lambda history, path: None)  # which takes longer than such a run
     wrong = [Example.of(e.tokens, e.segments[:1]) if i % 5 == 0 else e for i, e in enumerate(runs.TRAIN)]
     write_examples(wrong, tmp_path / "published.jsonl")
     write_examples(runs.TRAIN, tmp_path / "corrected.jsonl")

@@ -15,6 +15,7 @@ from spansieve.models.filtered import FilteredHead
 from spansieve.models.torch_backend import Scored
 from spansieve.prediction.annotation_errors import Claim, audit, findings_of, judge, parts_of_data
 from spansieve.segments import NamedSegment
+from spansieve.training import run
 from tests import oracle
 from tests.models.test_heads import LENGTHS, drawn, every_case
 from tests.nn.heads import entities_by_definition, oracle_of
@@ -104,8 +105,9 @@ def test_parts_hold_documents_and_equal_sentences_together():
         parts_of_data(examples, 13, seed=0)
 
 
-def test_planted_errors_come_first_by_models_that_have_not_seen_them(tmp_path):
+def test_planted_errors_come_first_by_models_that_have_not_seen_them(tmp_path, monkeypatch):
     """One label of 27 sentences is wrong, one entity is not there."""
+    monkeypatch.setattr(run, "draw_curves", lambda history, path: None)  # which takes longer than such a run
     examples = [*runs.TRAIN, *runs.DEV]
     examples[4] = replace(examples[4], segments=tuple(s._replace(label="LOC") for s in examples[4].segments))
     examples[20] = replace(examples[20], segments=examples[20].segments[:1])

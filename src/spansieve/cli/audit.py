@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,33 +15,25 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from spansieve.cli.options import DataFormat, LabelledData
+from spansieve.cli.options import DataFormat, LabelledData, Tool
+from spansieve.cli.outputs import suggestion_lines
 from spansieve.cli.train import configuration
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
     from spansieve.prediction.annotation_errors import Finding
+    from spansieve.prediction.preannotation import Suggestion
     from spansieve.segments import NamedSegment
 
 NUM_SHOWN = 20
-
-
-class AuditForm(str, Enum):
-    """What an audit is written as: a row for each finding, or a task of a tool for each sentence with any."""
-
-    csv = "csv"
-    jsonl = "jsonl"
-    prodigy = "prodigy"
-    label_studio = "label-studio"
-    doccano = "doccano"
 
 
 def audit(
     data: LabelledData,
     output: Annotated[Path, typer.Option("--output", "-o", help="the file to write")],
     as_: Annotated[
-        AuditForm, typer.Option("--as", help="a table, or the annotation tool to write for")
-    ] = AuditForm.csv,
+        Tool | None, typer.Option("--as", help="the annotation tool to write for; CSV if not given", show_default=False)
+    ] = None,
     folds: Annotated[int, typer.Option(help="how many models are trained, each on the other parts", min=2)] = 5,
     limit: Annotated[int | None, typer.Option(help="how many findings to write; all likely ones if not given")] = None,
     format: DataFormat = None,
@@ -70,20 +61,17 @@ def audit(
     with nullcontext(str(runs)) if runs else TemporaryDirectory() as folder, TerminalObserver(console) as observer:
         found = run(chosen, examples, folder, folds, use_cpu=cpu, observer=observer)
     likely = [finding for finding in found.findings if limit or finding.log_odds > 0][:limit]
-    output.write_text(_written(likely, examples, as_), encoding="utf-8")
-    _show(console, likely, examples)
+    rows = [_row(finding, examples) for finding in likely]
+    text = _table_of(rows) if as_ is None else "".join(suggestion_lines(_tasks(rows, examples), as_))
+    output.write_text(text, encoding="utf-8")
+    table = Table("sentence", "entity", "doubt", "instead", "log-odds")
+    for row in rows[:NUM_SHOWN]:
+        cells = (str(row["sentence"]), f"{row['text']} {row['label']}", row["doubt"], row["instead"])
+        table.add_row(*map(escape, cells), f"{row['log_odds']:.2f}")
+    console.print(table)
     if found.num_not_judged:
         console.print(f"[yellow]{found.num_not_judged:,} annotated entities could not be judged by any model[/]")
     console.print(f"{len(likely):,} findings are in [bold]{escape(str(output))}[/]", highlight=False, soft_wrap=True)
-
-
-def _show(console: Console, findings: Sequence[Finding], examples: Sequence[Example]) -> None:
-    table = Table("sentence", "entity", "doubt", "instead", "log-odds")
-    for finding in findings[:NUM_SHOWN]:
-        row = _row(finding, examples)
-        cells = (str(row["sentence"]), f"{row['text']} {row['label']}", row["doubt"], row["instead"])
-        table.add_row(*map(escape, cells), f"{finding.log_odds:.2f}")
-    console.print(table)
 
 
 def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:
@@ -113,36 +101,30 @@ def _named(segments: Sequence[NamedSegment], example: Example) -> str:
     return ", ".join(f"{example.words(segment)} {segment.label}" for segment in segments)
 
 
-def _written(findings: Sequence[Finding], examples: Sequence[Example], form: AuditForm) -> str:
-    from spansieve.cli.options import Tool
-    from spansieve.cli.outputs import json_line, suggestion_lines
-
-    rows = [_row(finding, examples) for finding in findings]
-    if form is AuditForm.csv:
-        file = io.StringIO()
-        writer = csv.DictWriter(file, list(rows[0]) if rows else ["sentence"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return file.getvalue()
-    if form is AuditForm.jsonl:
-        return "".join(map(json_line, rows))
-    by_sentence: dict[int, list[dict[str, Any]]] = {}
-    for finding, row in zip(findings, rows):
-        by_sentence.setdefault(finding.sentence, []).append(row)
-    tasks = (_task(examples[i], i, doubts) for i, doubts in by_sentence.items())
-    return "".join(suggestion_lines(tasks, Tool(form.value)))
+def _table_of(rows: Sequence[dict[str, Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else ["sentence"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
 
 
-def _task(example: Example, number: int, doubts: Sequence[dict[str, Any]]) -> Any:
-    """A sentence for a tool, with its annotation, so that nothing changes where it is accepted as it is."""
+def _tasks(rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> Iterator[Suggestion]:
+    """Make a task of each sentence, with its annotation: where that is accepted as it is, nothing changes."""
     from spansieve.data.alignment import sentence_text
     from spansieve.data.tokenizer import Token
     from spansieve.prediction.preannotation import Suggestion
     from spansieve.segments import Entity
 
-    text, offsets = sentence_text(example)
-    told = "; ".join(f"{d['text']} {d['label']}: {d['doubt']}, instead {d['instead']}" for d in doubts)
-    record = {"text": text, "doc": example.document, "sentence": number + 1, "doubt": told, "meta": {"doubt": told}}
-    entities = [Entity(offsets[s.start][0], offsets[s.end - 1][1], s.label, example.words(s)) for s in example.segments]
-    tokens = [Token(token, *place) for token, place in zip(example.tokens, offsets)]
-    return Suggestion(record, tokens, entities, doubts[0]["log_odds"], "audit")
+    by_sentence: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_sentence.setdefault(row["sentence"], []).append(row)
+    for number, doubts in by_sentence.items():
+        example = examples[number - 1]
+        text, offsets = sentence_text(example)
+        doubt = "; ".join(f"{d['text']} {d['label']}: {d['doubt']}, instead {d['instead']}" for d in doubts)
+        record = {"text": text, "doc": example.document, "sentence": number, "doubt": doubt, "meta": {"doubt": doubt}}
+        places = [(offsets[s.start][0], offsets[s.end - 1][1]) for s in example.segments]
+        entities = [Entity(*place, s.label, example.words(s)) for place, s in zip(places, example.segments)]
+        tokens = [Token(token, *place) for token, place in zip(example.tokens, offsets)]
+        yield Suggestion(record, tokens, entities, doubts[0]["log_odds"], "audit")

@@ -17,7 +17,7 @@ are low; those that are judged are in one of the k best readings of the sentence
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -80,7 +80,6 @@ def audit(
     *,
     use_cpu: bool = False,
     observer: Observer | None = None,
-    on_fold: Callable[[int], None] = lambda fold: None,
 ) -> Audit:
     """Judge each of `folds` parts of the data by a model trained on the others, in `folder/fold-1` and so on, where an
     interrupted audit goes on. Sentences of one document are in one part, and so are equal sentences without any."""
@@ -89,7 +88,6 @@ def audit(
     findings: list[Finding] = []
     num_not_judged = 0
     for number, part in enumerate(parts, start=1):
-        on_fold(number)
         others = [examples[i] for other in parts if other is not part for i in other]
         dev, *rest = parts_of_data(others, min(DEV_PARTS, len(_documents(others))), config.training.seed)
         training = [others[i] for indices in rest for i in indices]
@@ -140,8 +138,10 @@ def findings_of(tagger: Tagger, examples: Sequence[Example]) -> Audit:
             claims += [Claim(row, s, True) for s in judged[i]] + [Claim(row, s, False) for s in missing]
         for start in range(0, len(claims), len(indices)):  # as many at once as the batch has sentences
             some = claims[start : start + len(indices)]
-            judgements = judge(tagger.head, scored, some)
-            found.extend(_finding(tagger, indices[one.row], one, of) for one, of in zip(some, judgements))
+            for claim, (log_odds, entities, probability) in zip(some, judge(tagger.head, scored, some)):
+                (segment,), reading = tagger.named([claim.segment]), tuple(tagger.named(sorted(entities)))
+                doubt = _doubt(segment, reading) if claim.is_annotated else "missing"
+                found.append(Finding(indices[claim.row], segment, doubt, log_odds, reading, probability))
 
     predict_segments(tagger, [example.tokens for example in examples], on_batch=on_batch)
     num_annotated = sum(len(set(example.segments)) for example in examples)
@@ -158,9 +158,8 @@ def _is_clear(segment: Segment, example: Example, nests: bool) -> bool:
     """Whether a segment may be annotated beside the others: no two share a token unless one lies within the other."""
     annotated = [Segment(s.start, s.end, 0) for s in example.segments]
     sharing = [other for other in annotated if segment.overlaps(other)]
-    return not sharing or (
-        nests and all(segment[:2] != o[:2] and (segment.contains(o) or o.contains(segment)) for o in sharing)
-    )
+    within = [o for o in sharing if segment[:2] != o[:2] and (segment.contains(o) or o.contains(segment))]
+    return len(within) == len(sharing) if nests else not sharing
 
 
 def judge(head: Head, scored: Scored, claims: Sequence[Claim]) -> list[tuple[float, Entities, float]]:
@@ -168,11 +167,12 @@ def judge(head: Head, scored: Scored, claims: Sequence[Claim]) -> list[tuple[flo
     that reading there."""
     distribution = head.distribution_of(*selected(scored, [claim.row for claim in claims]))
     tags = head.tags if isinstance(head, CRF) else None
+    forbidden = [Known(forbidden=[claim.segment]) for claim in claims]
     present = given(distribution, [Known(required=[claim.segment]) for claim in claims], tags=tags)
-    absent = given(distribution, [Known(forbidden=[claim.segment]) for claim in claims], tags=tags)
+    absent = given(distribution, forbidden, tags=tags)
     of_presence = present.log_partition.double() - absent.log_partition.double()
     if isinstance(head, FilteredHead) and head.is_loss_filtered and not isinstance(head, FilterOnly):
-        strict = given(distribution, [Known(forbidden=[claim.segment]) for claim in claims], remove=False)
+        strict = given(distribution, forbidden, remove=False)
         of_presence = present.log_partition.double() - strict.log_partition.double()
         by_filter = head.local_log_probabilities(tuple(part.double() for part in scored.scores))
         index = [(c.row, c.segment.start, c.segment.width - 1, c.segment.label) for c in claims]
@@ -184,13 +184,6 @@ def judge(head: Head, scored: Scored, claims: Sequence[Claim]) -> list[tuple[flo
         (odds if claim.is_annotated else -odds, *pair[claim.is_annotated][0])
         for claim, odds, pair in zip(claims, of_absence, readings)
     ]
-
-
-def _finding(tagger: Tagger, sentence: int, claim: Claim, judgement: tuple[float, Entities, float]) -> Finding:
-    log_odds, entities, probability = judgement
-    (segment,), reading = tagger.named([claim.segment]), tuple(tagger.named(sorted(entities)))
-    doubt: Doubt = _doubt(segment, reading) if claim.is_annotated else "missing"
-    return Finding(sentence, segment, doubt, log_odds, reading, probability)
 
 
 def _doubt(segment: NamedSegment, reading: Sequence[NamedSegment]) -> Doubt:

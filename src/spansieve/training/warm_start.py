@@ -40,32 +40,24 @@ def take_weights(tagger: Tagger, start: Start) -> tuple[str, ...]:
     """Copy the encoder of the model to start from, and what its head has for labels and widths that both have. Returns
     a line for each part that was taken, and for each that was not."""
     source, name = start.tagger, start.name
-    _check_encoders(tagger, source, name)
-    tagger.encoder.load_state_dict(source.encoder.state_dict())
-    lines = [f"encoder {encoder_name(source.config)} of {name}"]
+    old, new = (encoder_name(model.config) for model in (source, tagger))
+    try:
+        tagger.encoder.load_state_dict(source.encoder.state_dict())
+    except RuntimeError as error:
+        raise ValueError(
+            f"start_from must be a model with the encoder of the new one, {new}, got {name} with {old}; without "
+            f"--encoder, --preset and --config the new model has the settings of the old one: {error!s:.200}"
+        ) from error
+    lines = [f"encoder {old} of {name}"]
     if source.config.head != tagger.config.head:
         return *lines, f"a new head: {name} has {source.config.head}, this model {tagger.config.head}"
-    new = _take_head(tagger.head, source.head, _probes(tagger))
+    left = _take_head(tagger.head, source.head, _probes(tagger))
     both = [label for label in tagger.labels if label in source.labels.names]
     lines.append(f"head for {', '.join(both) or 'no label'}")
     for title, labels, others in (("new labels", tagger, source), ("labels left behind", source, tagger)):
         if only := [label for label in labels.labels if label not in others.labels.names]:
             lines.append(f"{title}: {', '.join(only)}")
-    return *lines, *([f"new weights of other sizes: {', '.join(new)}"] if new else [])
-
-
-def _check_encoders(tagger: Tagger, source: Tagger, name: str) -> None:
-    wanted, found = tagger.encoder.state_dict(), source.encoder.state_dict()
-    differing = [key for key in wanted | found if key not in wanted or key not in found]
-    differing += [key for key in wanted if key in found and wanted[key].shape != found[key].shape]
-    if differing:
-        key = differing[0]
-        shapes = [tuple(part[key].shape) if key in part else "missing" for part in (found, wanted)]
-        raise ValueError(
-            f"start_from must be a model with the encoder of the new one, got {encoder_name(source.config)} in {name} "
-            f"for {encoder_name(tagger.config)}: {key} is {shapes[0]} there and {shapes[1]} here; without --encoder, "
-            "--preset and --config the new model has the settings of the old one"
-        )
+    return *lines, *([f"new weights of other sizes: {', '.join(left)}"] if left else [])
 
 
 def _probes(tagger: Tagger) -> list[Head]:

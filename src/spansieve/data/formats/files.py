@@ -108,7 +108,7 @@ def annotators_in(path: str | Path) -> list[str]:
 
 
 def first_wanted(records: Iterable[dict[str, Any]], annotator: Any) -> list[dict[str, Any]]:
-    """Those of the records of one text that the first of the wanted annotators made who made any; None wants all."""
+    """Select from the records of one text those of the first wanted annotator who made any; None wants all."""
     records = list(records)
     if annotator is None:
         return records
