@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spansieve.data.alignment import examples_of_text
+from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import Example
 from spansieve.evaluation.agreement import agreement_of, kappa
 
@@ -12,7 +12,7 @@ TEXT = "Ada Lovelace lives in New York. Bob does not."
 
 
 def of(*annotations):
-    return examples_of_text(TEXT, annotations)
+    return examples_of_documents([Document(None, TEXT, annotations)])
 
 
 def test_three_annotators():

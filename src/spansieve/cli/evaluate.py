@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, Model, Probability, ProbabilityKind
+from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, ModelOrExport, Probability
+from spansieve.cli.outputs import write_json
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Threshold
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Model,
+    model: ModelOrExport,
     data: LabelledData,
     format: DataFormat = None,
     json_file: JsonFile = None,
@@ -30,7 +30,7 @@ def evaluate(
     precision: Annotated[
         float | None, typer.Option(help="a precision that you need, such as 0.95: shows from which probability on")
     ] = None,
-    probability: Probability = ProbabilityKind.given_candidates,
+    probability: Probability = "given-candidates",
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
 ) -> None:
@@ -42,29 +42,30 @@ def evaluate(
 
     Example: spansieve evaluate runs/demo/model test.conll --calibration reliability.png --precision 0.99
     """
-    from spansieve.cli.inputs import read_with_warnings
+    from spansieve.cli.inputs import load_predictor, read_with_warnings
     from spansieve.cli.score_tables import reliability_table
-    from spansieve.evaluation.plots import draw_reliability
-    from spansieve.integrations.hub import load
     from spansieve.prediction.model_evaluation import assess
 
     if precision is not None and not 0 < precision <= 1:
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")
     console = Console()
-    predictor = load(model, device, probability=probability.value)
+    predictor = load_predictor(model, device, probability)
     assessment = assess(predictor, read_with_warnings(data, format, console), seed, precision)
     _show(console, assessment, data)
     if precision is not None:
         console.print(_threshold_line(precision, assessment.threshold), highlight=False)
+    if predictor.decoder_settings.filters and not predictor.can_explain:
+        console.print("where gold is lost (width, filter, path) needs the model itself, got an export", highlight=False)
     if calibration is not None:
+        from spansieve.evaluation.plots import draw_reliability
+
         console.print(reliability_table(assessment.calibration))
         draw_reliability(assessment.calibration, calibration, title=data.name)
         console.print(f"drawn to {escape(str(calibration))}", highlight=False, soft_wrap=True)
     if assessment.unknown_labels:
         names = escape(", ".join(assessment.unknown_labels))
         console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
-    if json_file is not None:
-        json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(assessment, json_file)
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:

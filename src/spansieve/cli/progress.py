@@ -6,6 +6,8 @@ its filter keeps.
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
@@ -59,25 +61,16 @@ class TerminalObserver:
             "", total=num_steps, completed=step, epoch="-", loss="-", f1="-", speed="-", left=""
         )
 
+    def _update(self, report: StepReport | EpochReport, **fields: Any) -> None:
+        loss = f"{report.loss:.3f}"
+        self._progress.update(self._task, completed=report.step, epoch=report.epoch, loss=loss, **fields)
+
     def on_step(self, report: StepReport) -> None:
-        self._progress.update(
-            self._task,
-            completed=report.step,
-            epoch=report.epoch,
-            loss=f"{report.loss:.3f}",
-            speed=f"{report.tokens_per_second:,.0f}",
-            left=f"{duration(report.seconds_left)} left",
-        )
+        speed, left = f"{report.tokens_per_second:,.0f}", f"{duration(report.seconds_left)} left"
+        self._update(report, speed=speed, left=left)
 
     def on_epoch(self, report: EpochReport) -> None:
-        self._progress.update(
-            self._task,
-            completed=report.step,
-            epoch=report.epoch,
-            loss=f"{report.loss:.3f}",
-            f1=f"{100 * report.dev['f1']:.2f}",
-            left="",
-        )
+        self._update(report, f1=f"{100 * report.dev['f1']:.2f}", left="")
         if not self._has_header:
             head = f"[dim]epoch{'loss':>10}{'precision':>11}{'recall':>8}{'F1':>8}"
             head += f"{'|V|':>8}{'|E|':>8}{'kept':>8}" if report.graph else ""

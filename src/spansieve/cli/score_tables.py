@@ -9,49 +9,53 @@ from spansieve.evaluation.bootstrap_intervals import Interval, Intervals
 from spansieve.evaluation.calibration import Calibration
 from spansieve.evaluation.scores import Counts, Scores
 
+COUNTS = ("gold", "predicted")
+
 
 def score_table(scores: Scores, title: str, intervals: Intervals | None = None) -> Table:
     """A table of the scores per label and over all; with intervals, also that of F1."""
-    table = Table(title=escape(title), title_justify="left")
-    table.add_column("label")
-    for name in ("precision", "recall", "F1", *(["95 % interval"] if intervals else []), "gold", "predicted"):
-        table.add_column(name, justify="right")
+    between = ["95 % interval"] if intervals else []
+    table = score_columns(title, "label", "precision", "recall", "F1", *between, *COUNTS)
 
-    def add(name: str, figures: tuple[float, float, float], interval: Interval | None, counts: Counts) -> None:
-        between = [] if intervals is None else [_between(interval)]
-        table.add_row(escape(name), *map(percent, figures), *between, f"{counts.gold:,}", f"{counts.predicted:,}")
+    def add(name: str, figures: tuple[float, float, float], counts: Counts, interval: Interval | None) -> None:
+        bounds = [] if intervals is None else [_between(interval)]
+        table.add_row(escape(name), *map(percent, figures), *bounds, f"{counts.gold:,}", f"{counts.predicted:,}")
 
     for label, counts in scores.by_label.items():
-        interval = None if intervals is None else intervals.by_label.get(label)
-        add(label, (counts.precision, counts.recall, counts.f1), interval, counts)
+        add(label, _figures(counts), counts, None if intervals is None else intervals.by_label.get(label))
     table.add_section()
-    micro = scores.micro
-    add("all (micro)", (micro.precision, micro.recall, micro.f1), None if intervals is None else intervals.f1, micro)
+    add("all (micro)", _figures(scores.micro), scores.micro, None if intervals is None else intervals.f1)
     macro = (scores.macro_precision, scores.macro_recall, scores.macro_f1)
-    add("all (macro)", macro, None if intervals is None else intervals.macro_f1, micro)
+    add("all (macro)", macro, scores.micro, None if intervals is None else intervals.macro_f1)
     return table
 
 
 def counts_table(parts: dict[str, Counts], title: str, name: str) -> Table:
-    table = Table(title=escape(title), title_justify="left")
-    table.add_column(name)
-    for column in ("precision", "recall", "F1", "gold", "predicted"):
-        table.add_column(column, justify="right")
+    table = score_columns(title, name, "precision", "recall", "F1", *COUNTS)
     for part, counts in parts.items():
-        figures = map(percent, (counts.precision, counts.recall, counts.f1))
-        table.add_row(part, *figures, f"{counts.gold:,}", f"{counts.predicted:,}")
+        table.add_row(part, *map(percent, _figures(counts)), f"{counts.gold:,}", f"{counts.predicted:,}")
     return table
 
 
 def reliability_table(calibration: Calibration) -> Table:
-    table = Table(title="of entities with this probability, so many are right", title_justify="left")
-    for column in ("probability", "mean", "right", "entities"):
-        table.add_column(column, justify="right")
+    columns = ("probability", "mean", "right", "entities")
+    table = score_columns("of entities with this probability, so many are right", *columns)
     for bin in calibration.bins:
         if bin.count:
             between = f"{bin.low:.1f} … {bin.high:.1f}"
             table.add_row(between, percent(bin.probability), percent(bin.accuracy), f"{bin.count:,}")
     return table
+
+
+def score_columns(title: str, first: str, *columns: str) -> Table:
+    table = Table(first, title=escape(title), title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _figures(counts: Counts) -> tuple[float, float, float]:
+    return counts.precision, counts.recall, counts.f1
 
 
 def percent(value: float) -> str:

@@ -22,7 +22,7 @@ from spansieve.config import (
     read_config,
     with_settings,
 )
-from spansieve.models.heads import HEADS
+from spansieve.models.heads import HEADS, head_class
 
 if TYPE_CHECKING:
     from spansieve.training.run import TrainingResult
@@ -48,10 +48,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="any other setting, such as training.seed=1 or training.batch_size=16",
-        ),
+        typer.Option("--set", help="any other setting, such as training.seed=1 or training.batch_size=16"),
     ] = None,
     start_from: Annotated[
         Path | None,
@@ -67,12 +64,9 @@ def train(
 
     On several GPUs or machines: accelerate launch -m spansieve train …
     """
-    flags: dict[str, Any] = {
-        "model.head": head,
-        "model.encoder.name": encoder,
-        "training.epochs": epochs,
-    }
+    flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
     chosen = configuration(config, preset_name, flags, settings or (), start_from)
+    head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver

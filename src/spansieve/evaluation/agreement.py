@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from spansieve.data.alignment import Annotation, documents_of_examples
+from spansieve.data.alignment import documents_of_examples
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import split_at, tokens_of_text
 from spansieve.evaluation.scores import evaluate
 
+Annotation = tuple[int, int, str]  # `text[start:end]` is a label
 Annotated = dict[tuple[str, int], list[Annotation]]  # by the text, and how often it occurred before
 
 
@@ -47,9 +48,7 @@ def agreement_of(annotators: Mapping[str, Sequence[Example]]) -> AgreementReport
         entities = {name: set(texts[key]) for name, texts in annotated.items() if key in texts}
         shared = set.intersection(*entities.values())
         if any(own != shared for own in entities.values()):
-            only = {
-                name: [(*e, key[0][e.start : e.end]) for e in sorted(own - shared)] for name, own in entities.items()
-            }
+            only = {name: [(*e, key[0][e[0] : e[1]]) for e in sorted(own - shared)] for name, own in entities.items()}
             disagreements.append({"text": key[0], "entities": only})
     return AgreementReport(pairs, disagreements)
 
@@ -59,7 +58,7 @@ def _by_text(examples: Iterable[Example]) -> Annotated:
     seen: Counter[str] = Counter()
     annotated: Annotated = {}
     for document in documents_of_examples(replace(example, document=None) for example in examples):
-        annotated[document.text, seen[document.text]] = document.annotations
+        annotated[document.text, seen[document.text]] = list(document.annotations)
         seen[document.text] += 1
     return annotated
 
@@ -76,7 +75,9 @@ def _agreement(first: str, second: str, annotated: Mapping[str, Annotated]) -> A
 def _token_labels(text: str, *annotations: Sequence[Annotation]) -> Iterable[tuple[Any, ...]]:
     """The label, or labels, that each annotator gives to each token; tokens end where an entity of any of them does."""
     tokens = split_at(tokens_of_text(text), {border for some in annotations for a in some for border in a[:2]})
-    return zip(*([{a.label for a in some if a.start <= t.start < a.end} for t in tokens] for some in annotations))
+    return zip(
+        *([{label for start, end, label in some if start <= t.start < end} for t in tokens] for some in annotations)
+    )
 
 
 def kappa(pairs: Sequence[tuple[Any, Any]]) -> float:

@@ -28,9 +28,9 @@ from spansieve.config import Config
 from spansieve.crf import Known, given
 from spansieve.data.example import Example, check_known
 from spansieve.models.crf import CRF
-from spansieve.models.filter_only import FilterOnly
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import Head
+from spansieve.models.span_selection import FilterOnly
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import Scored, predict_segments

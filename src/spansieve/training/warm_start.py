@@ -14,8 +14,9 @@ from spansieve.labels import LabelSet
 from spansieve.models.crf import CRF
 from spansieve.models.head import Head
 from spansieve.models.heads import head_class
-from spansieve.models.storage import ENCODER, encoder_name, load_model, name_of, version_of
+from spansieve.models.storage import ENCODER, encoder_name, load_model, version_of
 from spansieve.models.tagger import Tagger
+from spansieve.persistence.manifest import name_of
 
 
 class Start(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.alignment import Document, documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import first_wanted, list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
@@ -23,20 +23,7 @@ def read_label_studio(
     path: str | Path, *, split_sentences: bool = True, annotator: Any = None, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an export. `annotator`: whose annotations are read, or several, the first who made any first."""
-    examples: list[Example] = []
-    for location, task in read_records(path):
-        results = _results(location, task, annotator, warnings)
-        if results is None:
-            continue
-        examples += examples_of_text(
-            _text(location, task),
-            [entity_span(location, entity) for entity in _entities(location, results)],
-            document=document_name(task.get("data", {})) or document_name(task, "id"),
-            split_sentences=split_sentences,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
+    return examples_of_documents(_documents(path, annotator, warnings), split_sentences, warnings)
 
 
 def write_label_studio(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -44,8 +31,18 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, warning
     tasks = []
     for number, document in enumerate(documents_of_examples(examples, warnings), start=1):
         data = {"text": document.text} if document.name is None else {"text": document.text, "doc": document.name}
-        tasks.append({"id": number, "data": data, "annotations": [{"result": _regions(document)}]})
+        regions = [_region(document.text, *annotation) for annotation in document.annotations]
+        tasks.append({"id": number, "data": data, "annotations": [{"result": regions}]})
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
+
+
+def _documents(path: str | Path, annotator: Any, warnings: ReaderWarnings) -> Iterator[Document]:
+    for location, task in read_records(path):
+        results = _results(location, task, annotator, warnings)
+        if results is not None:
+            spans = [entity_span(location, entity) for entity in _entities(location, results)]
+            text = _text(location, task)
+            yield Document(document_name(task.get("data", {})) or document_name(task, "id"), text, spans, location)
 
 
 def _results(
@@ -87,13 +84,6 @@ def _entities(location: str, results: list[dict[str, Any]]) -> Iterator[dict[str
             yield {"start": value.get("start"), "end": value.get("end"), "label": label}
 
 
-def _regions(document: Document) -> list[dict[str, Any]]:
-    return [
-        {
-            "from_name": "label",
-            "to_name": "text",
-            "type": "labels",
-            "value": {"start": start, "end": end, "text": document.text[start:end], "labels": [label]},
-        }
-        for start, end, label in document.annotations
-    ]
+def _region(text: str, start: int, end: int, label: str) -> dict[str, Any]:
+    value = {"start": start, "end": end, "text": text[start:end], "labels": [label]}
+    return {"from_name": "label", "to_name": "text", "type": "labels", "value": value}

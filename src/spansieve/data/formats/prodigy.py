@@ -6,11 +6,11 @@ nothing but blanks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.alignment import examples_of_text, sentence_text
+from spansieve.data.alignment import Document, examples_of_documents, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import first_wanted, list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
@@ -23,8 +23,16 @@ def read_prodigy(
 ) -> list[Example]:
     """The accepted tasks of a file that `prodigy db-out` wrote. `annotator`: whose tasks are read, or several, of each
     text those of the first who has any."""
-    examples: list[Example] = []
-    by_text: dict[Any, list[dict[str, Any]]] = {}
+    return examples_of_documents(_documents(path, annotator, warnings), split_sentences, warnings)
+
+
+def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
+    """Write one accepted task per example."""
+    write_records(map(_task, examples), path)
+
+
+def _documents(path: str | Path, annotator: Any, warnings: ReaderWarnings) -> Iterator[Document]:
+    by_text: dict[str, list[dict[str, Any]]] = {}
     for _, record in read_records(path):
         by_text.setdefault(str(record.get("text")), []).append(record)
     for location, record in read_records(path):
@@ -34,29 +42,12 @@ def read_prodigy(
         if record.get("answer", "accept") != "accept":
             warnings.add(f"tasks with the answer {record['answer']} left out", location)
             continue
-        text = record.get("text")
+        text, meta = record.get("text"), record.get("meta")
         if not isinstance(text, str):
             raise DataError(f"{location}: must have a text, got {', '.join(record)}")
-        examples += examples_of_text(
-            text,
-            [entity_span(location, span) for span in list_in(record, "spans", location)],
-            document=_document(record),
-            tokens=_tokens(location, text, record),
-            split_sentences=split_sentences,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
-
-
-def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
-    """Write one accepted task per example."""
-    write_records(map(_task, examples), path)
-
-
-def _document(record: dict[str, Any]) -> str | None:
-    meta = record.get("meta")
-    return document_name(meta) if isinstance(meta, dict) else None
+        name = document_name(meta) if isinstance(meta, dict) else None
+        spans = [entity_span(location, span) for span in list_in(record, "spans", location)]
+        yield Document(name, text, spans, location, _tokens(location, text, record))
 
 
 def _tokens(location: str, text: str, record: dict[str, Any]) -> list[Token] | None:
