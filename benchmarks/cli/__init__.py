@@ -33,6 +33,7 @@ COMMANDS = {
     "What single ideas are worth": (
         experiments.active_learning,
         experiments.partial,
+        experiments.audit,
         experiments.chunking,
         experiments.nested,
     ),

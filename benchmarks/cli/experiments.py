@@ -1,4 +1,5 @@
-"""The commands that show what single ideas are worth: `active-learning`, `partial`, `chunking` and `nested`."""
+"""The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking` and
+`nested`."""
 
 from __future__ import annotations
 
@@ -77,6 +78,36 @@ def partial(
         splits, folder, heads, seed or (0,), wanted, lambda run: console.print(module.partial_row(run))
     )
     write(module.partial_page(runs, splits, corpus), out)
+
+
+def audit(
+    data: Annotated[list[Path], typer.Argument(help="labelled data as it was published")],
+    folder: Runs,
+    corrected: Annotated[list[Path] | None, typer.Option(help="the same, corrected; of any part of the data")] = None,
+    folds: Annotated[int, typer.Option(help="how many models there are")] = 5,
+    encoder: Annotated[str, typer.Option(help="builtin, or an encoder's folder")] = "builtin",
+    settings: Set = None,
+    device: Device = "cpu",
+    out: Out = RESULTS,
+) -> None:
+    """Annotation errors found by `spansieve audit`, and by the confidence of tokens from the same models."""
+    from dataclasses import replace
+
+    from benchmarks import annotation_audit as module
+    from spansieve.cli.inputs import read_with_warnings
+    from spansieve.cli.progress import TerminalObserver
+    from spansieve.config import preset, with_settings
+
+    console = Console()
+    read = [[(path, e) for e in read_with_warnings(path, None, console)] for path in (*data, *(corrected or ()))]
+    files = [[replace(e, document=e.document and f"{path.name}/{e.document}") for path, e in file] for file in read]
+    examples = [example for file in files[: len(data)] for example in file]
+    pairs = module.paired(examples, [example for file in files[len(data) :] for example in file])
+    wanted = dict(map(parsed_setting, settings or [])) | {"model.encoder.name": encoder}
+    config = with_settings(preset("builtin" if encoder == "builtin" else "pretrained"), wanted)
+    with TerminalObserver(console) as observer:
+        result = module.run_audit(config, examples, pairs, folder, folds, observer)
+    write(module.audit_page(result, config, data[0].parent.name, len(examples), folds, device), out)
 
 
 def chunking(

@@ -24,6 +24,7 @@ COMMANDS = (
     "predict-files",
     "rank",
     "suggest",
+    "audit",
     "compare",
     "convert",
     "split",

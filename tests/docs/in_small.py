@@ -22,6 +22,7 @@ from tests.docs.pages import ROOT
 LESS = {
     "python examples/segment_a_signal.py": "--steps 2",
     "python examples/bilstm_layers.py": "--sentences 32 --epochs 1",
+    "python -m benchmarks audit": "--folds 2 --set training.epochs=1",
     "python -m benchmarks onnx": "--rounds 1 --threads 1",
     "python -m benchmarks service": "--clients 3 --seconds 1 --requests 60 --threads 1",
     "python -m benchmarks all-corpora": "--jobs 1 --seeds 1",

@@ -11,6 +11,7 @@ import typer
 
 from spansieve import __version__
 from spansieve.cli import (
+    audit,
     compare,
     convert,
     data,
@@ -43,6 +44,7 @@ COMMANDS = (
     predict_files.predict_files,
     rank.rank,
     suggest.suggest,
+    audit.audit,
     serve.serve,
     export_onnx.export,
     compare.compare,

@@ -15,9 +15,12 @@ from spansieve.cli.outputs import write_json
 from spansieve.data.corpus_stats import DataReport, SplitReport, report_of
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import FORMATS, format_of, read_examples
+from spansieve.data.formats.files import annotators_in
 from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.evaluation.agreement import AgreementReport, agreement_of
 
 MAX_WIDTHS_SHOWN = 15
+MAX_TEXTS_SHOWN = 10  # that annotators disagree on
 FORMAT_HELP = f"one of {', '.join(FORMATS)}; detected where not given"
 OPTION_HELP = "an option of the format's reader, such as tag_column=2, scheme=plain, spans=extent or split=train"
 ReadOptions = Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)]
@@ -33,6 +36,9 @@ def data(
         int | None, typer.Option(help="count the entities that a model with this max_width would lose")
     ] = None,
     option: ReadOptions = None,
+    agreement: Annotated[
+        bool, typer.Option("--agreement", help="compare annotators of the same texts: of files, or within one file")
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Report what is in a corpus.
@@ -47,10 +53,35 @@ def data(
     for path in _files(paths, format):
         name = path.name if path.name not in splits else str(path)
         notes[name] = ReaderWarnings()
-        splits[name] = read_examples(path, format, notes[name], **read_options(option))
+        for who in _annotators(path, format) if agreement else ():
+            splits[who] = read_examples(path, format, notes[name], **read_options(option) | {"annotator": who})
+        if not agreement or not _annotators(path, format):
+            splits[name] = read_examples(path, format, notes[name], **read_options(option))
+    if agreement:
+        return _show_agreement(Console(), agreement_of(splits), json_file)
     report = report_of(splits, max_width, {name: noted.counts for name, noted in notes.items()})
     write_json(report, json_file)
     show_report(Console(), report, notes)
+
+
+def _annotators(path: Path, format: str | None) -> list[str]:
+    """Those that a file names, where they are several and its format can be read by them."""
+    names = annotators_in(path) if (format or format_of(path)) in ("label-studio", "prodigy") else []
+    return names if len(names) > 1 else []
+
+
+def _show_agreement(console: Console, report: AgreementReport, json_file: Path | None) -> None:
+    write_json(report, json_file)
+    table = Table("annotators", "texts", "span F1", "kappa of tokens")
+    for pair in report.pairs:
+        table.add_row(f"{pair.first}, {pair.second}", f"{pair.texts:,}", f"{100 * pair.f1:.2f}", f"{pair.kappa:.3f}")
+    console.print(table)
+    console.print(f"{len(report.disagreements):,} texts are not annotated alike")
+    for entry in report.disagreements[:MAX_TEXTS_SHOWN]:
+        own = [
+            f"{name}: {', '.join(f'{e[3]} {e[2]}' for e in some) or 'none'}" for name, some in entry["entities"].items()
+        ]
+        console.print("; ".join(own), markup=False, highlight=False, soft_wrap=True)
 
 
 def read_options(pairs: Iterable[str] | None) -> dict[str, Any]:

@@ -229,13 +229,3 @@ def load_predictor(model: str, device: str, probability: Probability, threads: i
     from spansieve.prediction.onnx import load as load_export
 
     return load_export(model, threads, probability=probability)
-
-
-def name_of(model: str | Path) -> str:
-    """The name of a model: `runs/demo/model` is the model of the run `demo`.
-
-    >>> name_of("runs/demo/model"), name_of("models/people")
-    ('demo', 'people')
-    """
-    place = Path(model).resolve()
-    return place.parent.name if place.name == "model" and place.parent.name else place.name

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from spansieve.cli.inputs import name_of
 from spansieve.cli.options import Tool
+from spansieve.persistence.manifest import name_of
 
 if TYPE_CHECKING:
     from spansieve.models.tagger import Tagger
@@ -56,13 +56,16 @@ def model_version(model: str, tagger: Tagger) -> str:
 
 def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Path | None) -> None:
     """Write suggestions as they come, to a file or to standard output."""
+    with opened(output) as target:
+        target.writelines(suggestion_lines(suggestions, tool))
+
+
+def suggestion_lines(suggestions: Iterable[Suggestion], tool: Tool) -> Iterable[str]:
+    """Format suggestions as the lines of a file that the tool imports."""
     from spansieve.prediction.preannotation import FORMS
 
-    lines: Iterable[str] = (json_line(FORMS[tool](suggestion)) for suggestion in suggestions)
-    if tool == "label-studio":
-        lines = _json_list(lines)
-    with opened(output) as target:
-        target.writelines(lines)
+    lines = (json_line(FORMS[tool](suggestion)) for suggestion in suggestions)
+    return _json_list(lines) if tool == "label-studio" else lines
 
 
 def _json_list(lines: Iterable[str]) -> Iterator[str]:

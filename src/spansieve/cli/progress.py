@@ -43,6 +43,8 @@ class TerminalObserver:
         self.console.print(
             f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}){limit}", highlight=False
         )
+        for line in counts.started_from:
+            self.console.print(f"started from: {escape(line)}", highlight=False, soft_wrap=True)
         if counts.unknown_tokens:
             self.console.print(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
         if counts.lost_to_overlaps:

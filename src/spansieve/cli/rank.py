@@ -21,6 +21,7 @@ def rank(
     per_token: Annotated[
         bool, typer.Option("--per-token", help="divide by length, so that long texts do not come first")
     ] = False,
+    diverse: Annotated[bool, typer.Option("--diverse", help="near-duplicates of a text come late")] = False,
     limit: Annotated[int | None, typer.Option(help="how many texts to write; all if not given", min=1)] = None,
     whole: Whole = False,
     text_column: TextColumn = None,
@@ -41,6 +42,6 @@ def rank(
 
     predictor = load(model, device)
     version = model_version(model, predictor.tagger)
-    texts = ranked(predictor, [record["text"] for record in records], by, per_token, limit)
+    texts = ranked(predictor, [record["text"] for record in records], by, per_token, limit, diverse)
     suggestions = (Suggestion(records[text.place], *parts_of(text.sentences), text.score, version) for text in texts)
     write_suggestions(suggestions, as_, output)

@@ -57,7 +57,8 @@ def serve(
     """
     token, origins = _token(token_file), _origins(cors_origin or ())
     try:
-        from spansieve.cli.inputs import load_predictor, name_of
+        from spansieve.cli.inputs import load_predictor
+        from spansieve.persistence.manifest import name_of
         from spansieve.prediction.onnx.folder import is_export
         from spansieve.serving import server
         from spansieve.serving.limits import Limits

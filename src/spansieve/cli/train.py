@@ -11,7 +11,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from spansieve.cli.options import DataFormat
-from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
+from spansieve.config import (
+    BUILTIN,
+    Config,
+    ModelConfig,
+    from_dict,
+    parsed_setting,
+    preset,
+    presets,
+    read_config,
+    with_settings,
+)
 from spansieve.models.heads import HEADS, head_class
 
 if TYPE_CHECKING:
@@ -46,6 +56,10 @@ def train(
         list[str] | None,
         typer.Option("--set", help="any other setting, such as training.seed=1 or training.batch_size=16"),
     ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(help="a model's folder whose weights are the first; its settings too, if no others are given"),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
     cpu: Annotated[bool, typer.Option("--cpu", help="leave GPUs alone")] = False,
@@ -62,7 +76,7 @@ def train(
         got = "neither" if dev is None else "both"
         raise ValueError(f"either DEV or --dev-fraction must be given, such as --dev-fraction 0.1, got {got}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
-    chosen = _configuration(config, preset_name, flags, settings or ())
+    chosen = configuration(config, preset_name, flags, settings or (), start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
@@ -86,6 +100,7 @@ def train(
                 observer=observer,
                 trackers=tracker or (),
                 use_cpu=cpu,
+                start_from=start_from,
             )
     except KeyboardInterrupt:
         console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
@@ -120,15 +135,26 @@ def _show(console: Console, result: TrainingResult) -> None:
     console.print(where, highlight=False, soft_wrap=True)
 
 
-def _configuration(
-    path: Path | None, preset_name: str | None, flags: Mapping[str, Any], settings: Sequence[str]
+def configuration(
+    path: Path | None,
+    preset_name: str | None,
+    flags: Mapping[str, Any],
+    settings: Sequence[str],
+    start_from: Path | None = None,
 ) -> Config:
-    """The configuration of a file or a preset, changed by the flags, and then by the settings."""
+    """The configuration of a file or a preset, or a preset's training of the model to start from, changed by the flags,
+    and then by the settings."""
     if path is not None and preset_name is not None:
         raise ValueError("only one of --config and --preset can be given, got both")
     changes = {name: value for name, value in flags.items() if value is not None}
     changes |= dict(map(parsed_setting, settings))
     if path is not None:
         return with_settings(read_config(path), changes)
+    if start_from is not None and preset_name is None and "model.encoder.name" not in changes:
+        from spansieve.models.storage import checked_description
+
+        model = from_dict(ModelConfig, checked_description(start_from)["model"] | {"max_width": None})
+        training = preset("builtin" if model.encoder.name == BUILTIN else "pretrained").training
+        return with_settings(Config(model, training), changes)
     is_builtin = changes.get("model.encoder.name", BUILTIN) == BUILTIN
     return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), changes)

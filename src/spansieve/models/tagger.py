@@ -60,9 +60,9 @@ class Tagger(nn.Module):
         self.head = head_class(config.head)(config, labels, self.encoder.size, config.max_width)
 
     @classmethod
-    def for_data(cls, config: ModelConfig, examples: Sequence[Example]) -> Tagger:
+    def for_data(cls, config: ModelConfig, examples: Sequence[Example], folder: Path | None = None) -> Tagger:
         """Build a model with the labels of the training data and, unless the configuration has one, the `max_width`
-        that keeps all but the widest outliers of the segments that its head can learn."""
+        that keeps all but the widest outliers of the segments that its head can learn. `folder`: see `Tagger`."""
         names = {segment.label for example in examples for segment in example.segments}
         if not names:
             raise ValueError(f"training data must have at least one entity, got {len(examples)} sentences with none")
@@ -70,7 +70,7 @@ class Tagger(nn.Module):
         quantile = 1.0 if head.kind == "linear-chain" else config.width_quantile
         widths = [s.width for example in examples for s in _structured(head, example)[0].segments]
         max_width = config.max_width or width_quantile(widths, quantile)
-        return cls(replace(config, max_width=max_width), labels)
+        return cls(replace(config, max_width=max_width), labels, folder)
 
     def batch(
         self,

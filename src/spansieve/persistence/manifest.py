@@ -159,3 +159,13 @@ def json_values(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[st
     elif isinstance(value, list):
         for inner in value:
             yield from json_values(inner, name, depth + 1)
+
+
+def name_of(model: str | Path) -> str:
+    """The name of a model: `runs/demo/model` is the model of the run `demo`.
+
+    >>> name_of("runs/demo/model"), name_of("models/people")
+    ('demo', 'people')
+    """
+    place = Path(model).resolve()
+    return place.parent.name if place.name == "model" and place.parent.name else place.name

@@ -65,7 +65,7 @@ def explain(
             return
         own = [indices[row] for row in rows]
         rules = [support.rules(given_constraints[i], sentences[i]) for i in own]
-        part = scored if len(rows) == len(indices) else _selected(scored, rows)
+        part = scored if len(rows) == len(indices) else selected(scored, rows)
         extras.update(zip(own, _extras(tagger, part, rules, [wanted[i] or Wanted() for i in own])))
 
     hook = on_batch if any(want is not None for want in wanted) else None
@@ -77,7 +77,7 @@ def explain(
     ]
 
 
-def _selected(scored: Scored, rows: Sequence[int]) -> Scored:
+def selected(scored: Scored, rows: Sequence[int]) -> Scored:
     """Return some sentences of a batch, cut to the longest of them."""
     lengths = scored.lengths[list(rows)]
     longest = int(lengths.max())

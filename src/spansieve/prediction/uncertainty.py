@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from spansieve.prediction.text_predictor import chunks_of
 from spansieve.segments import Entity
 
 Measure = Literal["entropy", "least-confidence", "margin", "filter"]
+SIMILAR = 0.6  # of the distinct words of two near-duplicates, together
 MEASURES: tuple[Measure, ...] = ("entropy", "least-confidence", "margin", "filter")
 
 
@@ -37,6 +39,7 @@ def rank(
     by: Measure = "entropy",
     per_token: bool = False,
     most: int | None = None,
+    diverse: bool = False,
 ) -> list[Ranked]:
     """Rank texts, the least sure ones first; at most `most` of them, which are all that is held. Of equals, that which
     came first.
@@ -50,15 +53,45 @@ def rank(
     With `per_token`, so that long texts are not the least sure just for being long, entropies are divided by the number
     of tokens, P(best alternative) is the geometric mean over them, and the margin the mean of that of each token's
     sentence.
+
+    `diverse`: near-duplicates come late. Of texts that have at least SIMILAR of their distinct words in common, without
+    regard to case, the least sure one keeps its place, and the others follow behind all that have no such text before
+    them, where the same is done again. All texts are held then.
     """
     if by not in MEASURES:
         raise ValueError(f"by must be one of {', '.join(MEASURES)}, got {by!r}")
     if by == "filter" and not predictor.tagger.head.decoder_settings.filters:
         raise ValueError(f"by='filter' needs a model that filters, got the head {predictor.tagger.config.head!r}")
     ranked = _scored(predictor, texts, by, per_token)
+    if diverse:
+        return diversified(sorted(ranked, key=_order))[:most]
     if most is None:
         return sorted(ranked, key=_order)
     return heapq.nsmallest(most, ranked, key=_order)
+
+
+def diversified(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Put near-duplicates behind the rest, round by round; the order is kept otherwise."""
+    words = [frozenset(token.text.lower() for s in text.sentences for token in s.tokens) for text in ranked]
+    frequency = Counter(word for text in words for word in text)
+    rarest_first = [sorted(text, key=lambda word: (frequency[word], word)) for text in words]
+    order: list[int] = []
+    waiting = list(range(len(ranked)))
+    while waiting:
+        placed_by_word: dict[str, list[int]] = {}
+        late = []
+        for i in waiting:
+            # Two sets with so much in common share one of the rarest words of each: all but a part of SIMILAR of them.
+            prefix = rarest_first[i][: len(words[i]) - math.ceil(SIMILAR * len(words[i])) + 1]
+            near = {j for word in prefix for j in placed_by_word.get(word, ())}
+            if any(len(words[i] & words[j]) >= SIMILAR * len(words[i] | words[j]) for j in near):
+                late.append(i)
+                continue
+            order.append(i)
+            for word in prefix:
+                placed_by_word.setdefault(word, []).append(i)
+        waiting = late
+    return [ranked[i] for i in order]
 
 
 def _order(ranked: Ranked) -> tuple[float, int]:

@@ -37,6 +37,7 @@ from spansieve.training.run_folder import (
     on_disk,
 )
 from spansieve.training.trainer import Trainer
+from spansieve.training.warm_start import Start
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,14 @@ def train(
     trackers: Sequence[str] = (),
     use_cpu: bool = False,
     before_step: Callable[[int, Tagger], None] | None = None,
+    start_from: str | Path | None = None,
 ) -> TrainingResult:
     """Train, and keep the best model on dev in `folder/model`. With `resume`, a run that was interrupted goes on; where
     there is none in the folder, it starts.
 
     `before_step` is given the number of steps so far and the model as it then is; it may use torch's random
-    numbers, but it must leave the weights alone.
+    numbers, but it must leave the weights alone. `start_from` is the folder of a model whose weights are the first:
+    those of its encoder, and of its head for the labels that both have; a run is resumed with the same one.
     """
     folder = Path(folder)
     head_class(config.model.head)  # which raises before anything is read or written
@@ -82,12 +85,13 @@ def train(
     check_known(test_examples or (), "test data")
     check_trackers(trackers)
     state = PartialState(cpu=use_cpu)
-    about = about_run(config, train_examples, dev_examples, state.num_processes)
+    start = None if start_from is None else Start.read(start_from)
+    about = about_run(config, train_examples, dev_examples, state.num_processes, start and start.name)
     with locked(folder) if state.is_main_process else nullcontext():
         check_folder(folder, about, resume)
         # Whatever is wrong with the settings shows here, before there is a run to resume.
         trainer = Trainer(
-            config, train_examples, dev_examples, folder, observer or Silent(), trackers, use_cpu, before_step
+            config, train_examples, dev_examples, folder, observer or Silent(), trackers, use_cpu, before_step, start
         )
         state.wait_for_everyone()
         if state.is_main_process:

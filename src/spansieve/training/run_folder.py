@@ -1,6 +1,6 @@
 """The folder of a run: whose it is, and that one run at a time writes there.
 
-run.json       configuration, fingerprint of the data, number of processes: what --resume goes on with
+run.json       configuration, fingerprint of the data, processes, first weights: what --resume goes on with
 checkpoints/   where training stands
 model/         the best on dev: what `spansieve predict` takes
 results.json   configuration, history, scores
@@ -36,11 +36,16 @@ class TrainingError(RuntimeError):
 
 
 def about_run(
-    config: Config, train_examples: Sequence[Example], dev_examples: Sequence[Example], processes: int
+    config: Config,
+    train_examples: Sequence[Example],
+    dev_examples: Sequence[Example],
+    processes: int,
+    start: str | None = None,
 ) -> dict[str, Any]:
-    """The description of a run: everything that the result follows from."""
+    """The description of a run: everything that the result follows from. `start` names the weights it started from."""
     data = _fingerprints(train_examples, dev_examples)
-    return {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
+    about = {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
+    return about if start is None else about | {"start": start}
 
 
 def _fingerprints(train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> dict[str, str]:
@@ -133,7 +138,7 @@ def _read(folder: Path) -> dict[str, Any]:
         known = json.loads(path.read_text(encoding="utf-8"))
         if known["format"] != FORMAT:
             raise TrainingError(f"{path} must be of format {FORMAT}, got {known['format']}: another version wrote it")
-        return {name: known[name] for name in ("processes", "config", "data")}
+        return {name: known[name] for name in ("processes", "config", "data")} | {"start": known.get("start")}
     except (ValueError, KeyError, TypeError) as error:
         raise TrainingError(f"{path} is damaged: {error!r}") from error
 
@@ -150,6 +155,9 @@ def _differences(known: dict[str, Any], about: dict[str, Any]) -> list[str]:
     ]
     if known["processes"] != about["processes"]:
         differences.append(f"it had {known['processes']} processes and has {about['processes']}")
+    if known["start"] != about.get("start"):
+        started, starts = (start or "new weights" for start in (known["start"], about.get("start")))
+        differences.append(f"it started from {started} and now would from {starts}")
     return differences
 
 

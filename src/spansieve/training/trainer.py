@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from spansieve.training.dev_score import DevScore, score_on
 from spansieve.training.ema import EMA
 from spansieve.training.optimizer import build_optimizer, set_rates
 from spansieve.training.run_folder import CHECKPOINTS, MODEL, TrainingError, on_disk
+from spansieve.training.warm_start import Start, take_weights
 
 SECONDS_PER_REPORT, STEPS_PER_REPORT = 0.5, 20
 SMALLEST_STEP = 8  # a last step with less than this part of the others' sentences is joined to one of them
@@ -66,6 +67,7 @@ class Trainer:
         trackers: Sequence[str] = (),
         use_cpu: bool = False,
         before_step: Callable[[int, Tagger], None] | None = None,
+        start: Start | None = None,
     ) -> None:
         self.config, self.folder, self.observer, self.before_step = config.training, folder, observer, before_step
         self.train_examples, self.dev_examples = train, dev
@@ -76,8 +78,11 @@ class Trainer:
                 f"got {len(train)}"
             )
         torch.manual_seed(self.config.seed)
-        self.tagger = Tagger.for_data(config.model, train).to(self.accelerator.device)
-        self.gold, self.counts = _gold(self.tagger, train, dev)
+        self.tagger = Tagger.for_data(config.model, train, start and start.encoder_folder(config.model))
+        started = take_weights(self.tagger, start) if start else ()
+        self.tagger.to(self.accelerator.device)
+        self.gold, counts = _gold(self.tagger, train, dev)
+        self.counts = replace(counts, started_from=started)
         self.optimizer = build_optimizer(self.tagger, self.config)
         decay = self.config.ema_decay
         self.ema = None if decay is None else EMA(self.tagger, decay)

@@ -112,6 +112,29 @@ def list_in(record: dict[str, Any], key: str, location: str, kind: type = object
     return values
 
 
+def annotator_of(record: dict[str, Any]) -> str | None:
+    """Who made an annotation of Label Studio's, or a task of Prodigy's; None where that is not in it."""
+    who = next((record[key] for key in ("completed_by", "_annotator_id", "_session_id") if record.get(key)), None)
+    who = who.get("email") or who.get("id") if isinstance(who, dict) else who
+    return None if who is None else str(who)
+
+
+def annotators_in(path: str | Path) -> list[str]:
+    """The annotators that a file of JSON names, sorted."""
+    annotations = [a for _, task in read_records(path) for a in (task, *(task.get("annotations") or ()))]
+    return sorted({who for a in annotations if isinstance(a, dict) and (who := annotator_of(a))})
+
+
+def first_wanted(records: Iterable[dict[str, Any]], annotator: Any) -> list[dict[str, Any]]:
+    """Select from the records of one text those of the first wanted annotator who made any; None wants all."""
+    records = list(records)
+    if annotator is None:
+        return records
+    wanted = annotator if isinstance(annotator, list | tuple) else [annotator]
+    by_annotator = [[r for r in records if annotator_of(r) == str(who)] for who in wanted]
+    return next((kept for kept in by_annotator if kept), [])
+
+
 def write_text(text: str, path: str | Path) -> None:
     """Write UTF-8 with line feeds; gzip where the name ends in `.gz`."""
     path = Path(path)

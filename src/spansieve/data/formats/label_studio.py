@@ -1,7 +1,8 @@
 """Label Studio JSON, as its exports JSON and JSON-MIN have it; characters, end exclusive.
 
-Of several annotations of one task the first that was not cancelled is read, with a warning; a task without any
-is left out with a warning: predictions are not read. A region with several labels gives one entity for each.
+Of several annotations of one task the first that was not cancelled is read, or that of the wanted annotator, with a
+warning; a task without any is left out with a warning: predictions are not read. A region with several labels gives one
+entity for each.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from typing import Any
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import list_in, read_records, write_text
+from spansieve.data.formats.files import first_wanted, list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 def read_label_studio(
-    path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
+    path: str | Path, *, split_sentences: bool = True, annotator: Any = None, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
-    """The sentences of an export."""
-    return examples_of_documents(documents_of_tasks(read_records(path), warnings), split_sentences, warnings)
+    """The sentences of an export. `annotator`: whose annotations are read, or several, the first who made any first."""
+    documents = documents_of_tasks(read_records(path), warnings, annotator)
+    return examples_of_documents(documents, split_sentences, warnings)
 
 
 def write_label_studio(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -35,17 +37,21 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, warning
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
 
 
-def documents_of_tasks(tasks: Iterable[tuple[str, dict[str, Any]]], warnings: ReaderWarnings) -> Iterator[Document]:
+def documents_of_tasks(
+    tasks: Iterable[tuple[str, dict[str, Any]]], warnings: ReaderWarnings, annotator: Any = None
+) -> Iterator[Document]:
     """The annotated texts of tasks, each with its location in a file."""
     for location, task in tasks:
-        results = _results(location, task, warnings)
+        results = _results(location, task, annotator, warnings)
         if results is not None:
             spans = [entity_span(location, entity) for entity in _entities(location, results)]
             text = _text(location, task)
             yield Document(document_name(task.get("data", {})) or document_name(task, "id"), text, spans, location)
 
 
-def _results(location: str, task: dict[str, Any], warnings: ReaderWarnings) -> list[dict[str, Any]] | None:
+def _results(
+    location: str, task: dict[str, Any], annotator: Any, warnings: ReaderWarnings
+) -> list[dict[str, Any]] | None:
     """The regions of a task; None where it was not annotated."""
     key = next((key for key in ("annotations", "completions") if key in task), None)
     if key is None and "predictions" in task:
@@ -53,6 +59,7 @@ def _results(location: str, task: dict[str, Any], warnings: ReaderWarnings) -> l
     if key is None:
         return [{"value": value} for value in list_in(task, "label", location, dict)]
     kept = [annotation for annotation in list_in(task, key, location, dict) if not annotation.get("was_cancelled")]
+    kept = first_wanted(kept, annotator)
     if not kept:
         warnings.add("tasks without annotations left out", location)
         return None

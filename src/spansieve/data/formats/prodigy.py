@@ -12,17 +12,18 @@ from typing import Any
 
 from spansieve.data.alignment import Document, examples_of_documents, sentence_text
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import list_in, read_records, write_records
+from spansieve.data.formats.files import first_wanted, list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 
 def read_prodigy(
-    path: str | Path, *, split_sentences: bool = False, warnings: ReaderWarnings = IGNORED
+    path: str | Path, *, split_sentences: bool = False, annotator: Any = None, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
-    """The accepted tasks of a file that `prodigy db-out` wrote."""
-    return examples_of_documents(_documents(path, warnings), split_sentences, warnings)
+    """The accepted tasks of a file that `prodigy db-out` wrote. `annotator`: whose tasks are read, or several, of each
+    text those of the first who has any."""
+    return examples_of_documents(_documents(path, annotator, warnings), split_sentences, warnings)
 
 
 def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -30,8 +31,14 @@ def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: Re
     write_records(map(_task, examples), path)
 
 
-def _documents(path: str | Path, warnings: ReaderWarnings) -> Iterator[Document]:
+def _documents(path: str | Path, annotator: Any, warnings: ReaderWarnings) -> Iterator[Document]:
+    by_text: dict[str, list[dict[str, Any]]] = {}
+    for _, record in read_records(path):
+        by_text.setdefault(str(record.get("text")), []).append(record)
     for location, record in read_records(path):
+        if record not in first_wanted(by_text[str(record.get("text"))], annotator):
+            warnings.add("tasks of other annotators left out", location)
+            continue
         if record.get("answer", "accept") != "accept":
             warnings.add(f"tasks with the answer {record['answer']} left out", location)
             continue

@@ -1,0 +1,130 @@
+"""`spansieve audit`: which annotations are probably wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from spansieve.cli.options import DataFormat, LabelledData, Tool
+from spansieve.cli.outputs import suggestion_lines
+from spansieve.cli.train import configuration
+
+if TYPE_CHECKING:
+    from spansieve.data.example import Example
+    from spansieve.prediction.annotation_errors import Finding
+    from spansieve.prediction.preannotation import Suggestion
+    from spansieve.segments import NamedSegment
+
+NUM_SHOWN = 20
+
+
+def audit(
+    data: LabelledData,
+    output: Annotated[Path, typer.Option("--output", "-o", help="the file to write")],
+    as_: Annotated[
+        Tool | None, typer.Option("--as", help="the annotation tool to write for; CSV if not given", show_default=False)
+    ] = None,
+    folds: Annotated[int, typer.Option(help="how many models are trained, each on the other parts", min=2)] = 5,
+    limit: Annotated[int | None, typer.Option(help="how many findings to write; all likely ones if not given")] = None,
+    format: DataFormat = None,
+    preset: Annotated[str | None, typer.Option(help="a shipped configuration, as of `train`")] = None,
+    encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
+    epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="any other setting, as of `train`")] = None,
+    runs: Annotated[Path | None, typer.Option(help="where to keep the models, so that the audit can go on")] = None,
+    cpu: Annotated[bool, typer.Option("--cpu", help="leave GPUs alone")] = False,
+) -> None:
+    """Rank annotated and missing entities by the odds that the annotation is wrong, by models that have not seen it.
+
+    Written are those that are more likely wrong than right. What the tools import has the annotation as it stands, to
+    be corrected, and the doubts beside it.
+
+    Example: spansieve audit annotated.jsonl --output doubts.csv
+    """
+    chosen = configuration(None, preset, {"model.encoder.name": encoder, "training.epochs": epochs}, settings or ())
+    from spansieve.cli.inputs import read_with_warnings
+    from spansieve.cli.progress import TerminalObserver
+    from spansieve.prediction.annotation_errors import audit as run
+
+    console = Console()
+    examples = read_with_warnings(data, format, console)
+    with nullcontext(str(runs)) if runs else TemporaryDirectory() as folder, TerminalObserver(console) as observer:
+        found = run(chosen, examples, folder, folds, use_cpu=cpu, observer=observer)
+    likely = [finding for finding in found.findings if limit or finding.log_odds > 0][:limit]
+    rows = [_row(finding, examples) for finding in likely]
+    text = _table_of(rows) if as_ is None else "".join(suggestion_lines(_tasks(rows, examples), as_))
+    output.write_text(text, encoding="utf-8")
+    table = Table("sentence", "entity", "doubt", "instead", "log-odds")
+    for row in rows[:NUM_SHOWN]:
+        cells = (str(row["sentence"]), f"{row['text']} {row['label']}", row["doubt"], row["instead"])
+        table.add_row(*map(escape, cells), f"{row['log_odds']:.2f}")
+    console.print(table)
+    if found.num_not_judged:
+        console.print(f"[yellow]{found.num_not_judged:,} annotated entities could not be judged by any model[/]")
+    console.print(f"{len(likely):,} findings are in [bold]{escape(str(output))}[/]", highlight=False, soft_wrap=True)
+
+
+def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:
+    """A finding as a row: sentences are counted from 1, and its place is in characters of the sentence."""
+    from spansieve.data.alignment import sentence_text
+
+    example, segment = examples[finding.sentence], finding.segment
+    text, offsets = sentence_text(example)
+    changed = [s for s in finding.reading if s not in example.segments] if finding.doubt != "missing" else [segment]
+    return {
+        "sentence": finding.sentence + 1,
+        "document": example.document,
+        "start": offsets[segment.start][0],
+        "end": offsets[segment.end - 1][1],
+        "label": segment.label,
+        "text": example.words(segment),
+        "doubt": finding.doubt,
+        "log_odds": round(finding.log_odds, 4),
+        "instead": _named(changed, example) or "nothing",
+        "reading": _named(finding.reading, example),
+        "reading_probability": round(finding.probability, 4),
+        "sentence_text": text,
+    }
+
+
+def _named(segments: Sequence[NamedSegment], example: Example) -> str:
+    return ", ".join(f"{example.words(segment)} {segment.label}" for segment in segments)
+
+
+def _table_of(rows: Sequence[dict[str, Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else ["sentence"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def _tasks(rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> Iterator[Suggestion]:
+    """Make a task of each sentence, with its annotation: where that is accepted as it is, nothing changes."""
+    from spansieve.data.alignment import sentence_text
+    from spansieve.data.tokenizer import Token
+    from spansieve.prediction.preannotation import Suggestion
+    from spansieve.segments import Entity
+
+    by_sentence: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_sentence.setdefault(row["sentence"], []).append(row)
+    for number, doubts in by_sentence.items():
+        example = examples[number - 1]
+        text, offsets = sentence_text(example)
+        doubt = "; ".join(f"{d['text']} {d['label']}: {d['doubt']}, instead {d['instead']}" for d in doubts)
+        record = {"text": text, "doc": example.document, "sentence": number, "doubt": doubt, "meta": {"doubt": doubt}}
+        places = [(offsets[s.start][0], offsets[s.end - 1][1]) for s in example.segments]
+        entities = [Entity(*place, s.label, example.words(s)) for place, s in zip(places, example.segments)]
+        tokens = [Token(token, *place) for token, place in zip(example.tokens, offsets)]
+        yield Suggestion(record, tokens, entities, doubts[0]["log_odds"], "audit")
