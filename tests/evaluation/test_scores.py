@@ -189,7 +189,7 @@ def test_labels_are_names():
 
 
 def test_the_package_offers_its_members():
-    for name in dir(evaluation):
+    for name in evaluation.__all__:
         assert getattr(evaluation, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'unheard_of'"):
         _ = evaluation.unheard_of

@@ -123,18 +123,17 @@ def _threshold(text: str) -> tuple[str, float]:
 
 
 def _record_constraints(record: Record) -> Constraints:
-    from spansieve.crf.evidence import Span
-    from spansieve.decoding.constraints import Constraints, forbidden
+    from spansieve.decoding.constraints import Constraints
     from spansieve.segments import NamedSegment
 
-    def spans(key: str) -> list[tuple[Any, ...]]:
+    def spans(key: str) -> list[Any]:
         return [_start_end_label(value) for value in record.get(key) or ()]
 
     try:
         return Constraints(
             required=[NamedSegment(*span) for span in spans("entities")],
-            forbidden=[forbidden(span) for span in spans("forbidden")],
-            complete=[Span(*span[:2]) for span in spans("complete")],
+            forbidden=spans("forbidden"),
+            complete=[span[:2] for span in spans("complete")],
         )
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise ValueError(

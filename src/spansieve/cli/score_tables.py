@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_FLOOR, Decimal
+
 from rich.markup import escape
 from rich.table import Table
 
 from spansieve.evaluation.bootstrap_intervals import Interval, Intervals
-from spansieve.evaluation.calibration import Calibration
+from spansieve.evaluation.calibration import Calibration, Threshold
+from spansieve.evaluation.error_types import ERROR_KINDS, ErrorAnalysis
 from spansieve.evaluation.scores import Counts, Scores
+
+MAX_CONFUSIONS = 10  # of a table; --json has all
 
 
 def score_table(scores: Scores, title: str, intervals: Intervals | None = None) -> Table:
     """A table of the scores per label and over all; with intervals, also that of F1."""
-    table = Table(title=escape(title), title_justify="left")
-    table.add_column("label")
-    for name in ("precision", "recall", "F1", *(["95 % interval"] if intervals else []), "gold", "predicted"):
-        table.add_column(name, justify="right")
+    names = ("precision", "recall", "F1", *(["95 % interval"] if intervals else []), "gold", "predicted")
+    table = _table(escape(title), "label", *names)
 
     def add(name: str, figures: tuple[float, float, float], interval: Interval | None, counts: Counts) -> None:
         between = [] if intervals is None else [_between(interval)]
@@ -33,10 +36,7 @@ def score_table(scores: Scores, title: str, intervals: Intervals | None = None) 
 
 
 def counts_table(parts: dict[str, Counts], title: str, name: str) -> Table:
-    table = Table(title=escape(title), title_justify="left")
-    table.add_column(name)
-    for column in ("precision", "recall", "F1", "gold", "predicted"):
-        table.add_column(column, justify="right")
+    table = _table(escape(title), name, "precision", "recall", "F1", "gold", "predicted")
     for part, counts in parts.items():
         figures = map(percent, (counts.precision, counts.recall, counts.f1))
         table.add_row(part, *figures, f"{counts.gold:,}", f"{counts.predicted:,}")
@@ -54,8 +54,52 @@ def reliability_table(calibration: Calibration) -> Table:
     return table
 
 
+def errors_table(analysis: ErrorAnalysis) -> Table:
+    table = _table("errors by label, those of pairs under gold's", "label", *ERROR_KINDS)
+    for label, counts in analysis.by_label.items():
+        table.add_row(escape(label), *map("{:,}".format, counts.values()))
+    table.add_section()
+    table.add_row("all", *map("{:,}".format, analysis.by_kind.values()))
+    return table
+
+
+def confusion_table(analysis: ErrorAnalysis) -> Table:
+    """A table of the labels that are most often predicted for another one, whatever the boundary."""
+    table = _table("labels taken for others, the most often first", "gold", "predicted", "entities", "% of gold")
+    pairs = [(*pair, count) for pair, count in analysis.confusion.most_common() if None not in pair]
+    for gold, predicted, count in [row for row in pairs if row[0] != row[1]][:MAX_CONFUSIONS]:
+        total = sum(number for (label, _), number in analysis.confusion.items() if label == gold)
+        table.add_row(escape(str(gold)), escape(str(predicted)), f"{count:,}", percent(count / total))
+    return table
+
+
+def thresholds_table(thresholds: dict[str, Threshold], precision: float) -> Table:
+    title = f"thresholds for a precision of {percent(precision)} % of each label"
+    table = _table(title, "label", "probability", "precision", "recall", "entities", "")
+    for label, found in thresholds.items():
+        figures = (rounded_down(found.probability), percent(found.precision), percent(found.recall), f"{found.count:,}")
+        table.add_row(escape(label), *figures, "" if found.precision >= precision else "the highest")
+    return table
+
+
+def rounded_down(probability: float) -> str:
+    """Format a threshold in few digits, but never above it, and as fine as single precision is near 1.
+
+    >>> rounded_down(0.97), rounded_down(0.12345678951)
+    ('0.97', '0.12345678')
+    """
+    return f"{Decimal(repr(probability)).quantize(Decimal('1e-8'), ROUND_FLOOR).normalize():f}"
+
+
 def percent(value: float) -> str:
     return f"{100 * value:.2f}"
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(first, title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
 
 
 def _between(interval: Interval | None) -> str:
