@@ -93,25 +93,24 @@ def test_thresholds_per_label_are_what_predict_takes(terminal, other_model, corp
 
 
 def test_errors_on_screen_in_lines_and_as_a_page(terminal, model, corpus):
-    hostile = Example.of("<script>alert(1)</script> met Ada in Paris", [(0, 1, "X<b>"), (2, 3, "LOC"), (4, 5, "LOC")])
-    write_examples([*runs.DEV, hostile], corpus / "odd.jsonl")
+    hostile = Example.of("<script>alert(1)</script>", [(0, 1, "X<b>")])
+    other = Example.of("Ada lives in Paris .", [(0, 1, "LOC"), (3, 4, "LOC")])
+    write_examples([*runs.DEV, hostile, other], corpus / "odd.jsonl")
     files = ["--errors", corpus / "errors.jsonl", "--errors", corpus / "errors.html"]
     answer = terminal("evaluate", model, corpus / "odd.jsonl", *files, "--json", corpus / "scores.json")
     assert answer.code == 0, answer.err
-    for part in ("errors by label", "wrong boundary", "labels taken for others", "errors written to"):
+    for part in ("errors by label", "wrong boundary", "gold labels predicted as others", "errors written to"):
         assert part in answer.out
     counts = json.loads((corpus / "scores.json").read_text())["errors"]
-    assert {"gold": "LOC", "predicted": "PER", "count": 1} in counts["confusion"]
+    assert ("LOC", "PER") in [(one["gold"], one["predicted"]) for one in counts["confusion"]]
     lines = [json.loads(line) for line in (corpus / "errors.jsonl").read_text(encoding="utf-8").splitlines()]
     assert Counter(line["kind"] for line in lines) == +Counter(counts["by_kind"])
-    told = [line for line in lines if line["sentence"] == len(runs.DEV)]
-    assert [(line["kind"], line["gold"]["text"], line["gold"]["label"]) for line in told] == [
-        ("wrong label", "<script>alert(1)</script>", "X<b>"),
-        ("wrong label", "Ada", "LOC"),
-    ]
-    assert told[1]["predicted"].items() >= {"start": 2, "end": 3, "label": "PER", "text": "Ada"}.items()
-    assert 0 < told[1]["probability"] <= 1
-    assert told[0]["tokens"] == list(hostile.tokens)
+    first, *_, last = [line for line in lines if line["sentence"] >= len(runs.DEV)]
+    assert first["gold"] == {"start": 0, "end": 1, "label": "X<b>", "text": "<script>alert(1)</script>"}
+    assert first["tokens"] == list(hostile.tokens)
+    assert (last["kind"], last["sentence"], last["gold"]["text"]) == ("wrong label", len(runs.DEV) + 1, "Ada")
+    assert last["predicted"] == {"start": 0, "end": 1, "label": "PER", "text": "Ada"}
+    assert 0 < last["probability"] <= 1
     page = (corpus / "errors.html").read_text(encoding="utf-8")
     assert page.count("<article>") == len({line["sentence"] for line in lines})
     assert "&lt;script&gt;alert(1)" in page
@@ -163,8 +162,9 @@ def test_where_gold_is_lost(terminal, model, other_model, corpus):
     told = " ".join(answer.out.split())
     assert "to lose less to max_width: train with --set model.max_width=4" in told
     settings = load(model).tagger.config
-    assert f"train with more data, or with --set model.margin={settings.margin + 2:g} --set" in told
-    assert f"(now {settings.margin:g} and {settings.labels_per_span}) --set model.skip=true" in told
+    assert (settings.margin, settings.labels_per_span, settings.skip) == (0, 1, False)
+    softer = "--set model.margin=2 --set model.labels_per_span=2 --set model.skip=true (now 0, 1 and False)"
+    assert f"to lose less to the filter: train with more data, or with {softer}" in told
     assert "to lose less" not in terminal("evaluate", model, corpus / "train.conll").out  # where nothing is lost
     answer = terminal("evaluate", other_model, corpus / "lost.conll", "--json", corpus / "scores.json")
     assert "gold entities" not in answer.out  # a chain has no filter

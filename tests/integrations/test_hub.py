@@ -66,13 +66,18 @@ class Hub:
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    made = Hub(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return connected(tmp_path, monkeypatch)
+
+
+def connected(home: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """A Hub in this folder, in place of the one in the network."""
+    made = Hub(home)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", made.hf_hub_download)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", made.snapshot_download)
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda **_: made)
     monkeypatch.setattr(huggingface_hub, "get_session", lambda: SimpleNamespace(head=lambda *_, **__: None))
     monkeypatch.setenv("HF_TOKEN", "hf_of_someone")
-    monkeypatch.chdir(tmp_path)
     return made
 
 

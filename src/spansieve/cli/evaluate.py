@@ -135,11 +135,12 @@ def _next_steps(outcomes: GoldOutcomes, head: FilteredHead, examples: Sequence[E
         widest = max(segment.width for example in examples for segment in example.segments)
         steps.append(f"to lose less to max_width: train with --set model.max_width={widest}")
     if outcomes.filter > least:
-        soft, labels = "nested" if head.kind == "nested" else "fsemicrf", head.limits.labels_per_span
-        softer = f"--set model.margin={head.margin + 2:g} --set model.labels_per_span={labels + 1}"
-        was = f"(now {head.margin:g} and {labels}) --set model.skip=true"
-        keep_more = f"--head {soft}, whose filter can be soft" if head.filter_labels else f"{softer} {was}"
-        steps.append(f"to lose less to the filter: train with more data, or with {keep_more}")
+        kept = head.limits.labels_per_span
+        more = f"model.margin={head.margin + 2:g} --set model.labels_per_span={min(kept + 1, len(head.labels) - 1)}"
+        softer = f"--set {more} --set model.skip=true (now {head.margin:g}, {kept} and {head.skip})"
+        if head.filter_labels:
+            softer = f"--head {'nested' if head.kind == 'nested' else 'fsemicrf'}, whose filter can be soft"
+        steps.append(f"to lose less to the filter: train with more data, or with {softer}")
     return steps
 
 

@@ -65,7 +65,7 @@ def errors_table(analysis: ErrorAnalysis) -> Table:
 
 def confusion_table(analysis: ErrorAnalysis) -> Table:
     """A table of the labels that are most often predicted for another one, whatever the boundary."""
-    table = _table("labels taken for others, the most often first", "gold", "predicted", "entities", "% of gold")
+    table = _table("gold labels predicted as others", "gold", "predicted", "entities", "% of gold")
     pairs = [(*pair, count) for pair, count in analysis.confusion.most_common() if None not in pair]
     for gold, predicted, count in [row for row in pairs if row[0] != row[1]][:MAX_CONFUSIONS]:
         total = sum(number for (label, _), number in analysis.confusion.items() if label == gold)

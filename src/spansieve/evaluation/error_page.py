@@ -20,8 +20,8 @@ body { max-width: 76rem; margin: 0 auto; padding: 1.5rem; font: 1rem/1.6 system-
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: .6rem 2rem }
 .pair > div { overflow-x: auto; overflow-wrap: anywhere }
 table { border-collapse: collapse; font-size: .9rem } caption { text-align: start; font-weight: 600 }
-th, td { padding: .15rem .6rem; border-bottom: 1px solid #8884; text-align: end }
-th:first-child, article td, article th { text-align: start; overflow-wrap: anywhere }
+th, td { padding: .15rem .6rem; border-bottom: 1px solid #8884; text-align: end; white-space: nowrap }
+th:first-child, article td, article th { text-align: start } article td { white-space: normal }
 article { margin-top: 1.2rem; padding: .8rem 1rem; border: 1px solid #8886; border-radius: .5rem }
 mark { color: inherit; background: rgb(var(--colour) / 20%); border-bottom: 2px solid rgb(var(--colour)) }
 small { font-weight: 600; opacity: .8; padding-inline-start: .2rem }
@@ -60,8 +60,8 @@ nothing predicted is paired with it. {_mark("invented")}: predicted, and nothing
 {_mark("wrong label")}: the same tokens. {_mark("wrong boundary")}: the same label, and some of the tokens.
 {_mark("both")}: some of the tokens. {_mark("right")}: the same tokens and label.</p>
 <div class="pair"><div>{_table("errors by label, those of pairs under gold's", ["label", *ERROR_KINDS], kinds)}</div>
-<div>{_table("gold by predicted label", ["gold", *(name for name, _ in ends)], confusion)}</div></div>
-<h2>The worst {len(articles):,} sentences</h2>
+<div>{_table("gold by predicted label, whatever the boundary", ["gold", *dict(ends)], confusion)}</div></div>
+<h2>The worst {len(articles):,} of them</h2>
 {"".join(articles)}
 </html>
 """
