@@ -79,3 +79,10 @@ def test_the_worst_come_first():
     assert places == sorted(places)
     assert "Y 0.90" in page
     assert error_page("title", examples, predicted, analysis, max_sentences=1).count("<article>") == 1
+
+
+def test_nested_ones_close_from_within():
+    example = Example.of("Bank of <China>", [(0, 3, "ORG"), (2, 3, "LOC"), (0, 1, "X")])
+    page = error_page("title", [example], [{}], analyse_errors([example.segments], [[]]))
+    assert "&lt;China&gt;<small>LOC</small></mark><small>ORG</small></mark>" in page
+    assert "Bank<small>X</small></mark> of" in page
