@@ -221,9 +221,10 @@ class _Stages:
     def list_entities(self) -> None:
         decoded = iter(self.decoded)
         for texts, prepared in self.chunks:
-            chunk = ChunkOfTexts(texts, prepared, self.pipeline.names, self.pipeline.backend.support.takes_nested)
+            nests = self.pipeline.backend.support.takes_nested
+            chunk = ChunkOfTexts(texts, prepared, self.pipeline.names, nests, threshold=0.0)
             for batch in prepared.batches:
-                chunk.add(batch, next(decoded))
+                chunk.add(batch, next(decoded), with_probabilities=True)
             _drain(chunk.entities())
 
     def profile(self, batches: int = 8) -> str:

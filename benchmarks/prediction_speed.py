@@ -25,7 +25,7 @@ from spansieve.config import EncoderConfig, ModelConfig
 from spansieve.data.batching import batches_by_length
 from spansieve.data.example import Example
 from spansieve.decoding.prediction import Prediction
-from spansieve.models.inference import BatchLimits, PreparedBatch
+from spansieve.models.inference import MAX_SENTENCES, MAX_TOKENS, PreparedBatch
 from spansieve.models.storage import CONFIG, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
@@ -75,7 +75,7 @@ def run_prediction_speed(
     examples: Sequence[Example],
     rounds: int = 3,
     spanmarker_python: Path | None = None,
-    batch_tokens: int = BatchLimits().max_tokens,
+    batch_tokens: int = MAX_TOKENS,
 ) -> list[dict[str, object]]:
     """One row per contender: sentences per second, and its time and CPU time as multiples of the bare encoder's."""
     tagger = _tagger(source, examples)
@@ -108,7 +108,7 @@ def _tagger(source: str, examples: Sequence[Example]) -> Tagger:
 
 
 def _batches(tagger: Tagger, tokens: list[list[str]], batch_tokens: int) -> list[PreparedBatch]:
-    plan = batches_by_length(tagger.encoder.sizes(tokens), batch_tokens, BatchLimits().max_sentences)
+    plan = batches_by_length(tagger.encoder.sizes(tokens), batch_tokens, MAX_SENTENCES)
     words = [[tokens[i] for i in indices] for indices in plan]
     return [PreparedBatch(tagger.encoder.features(some), np.array(list(map(len, some))), ()) for some in words]
 

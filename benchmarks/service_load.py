@@ -86,7 +86,7 @@ def sample_texts(seed: int = 0) -> list[str]:
 
 @contextmanager
 def _served(model: Path, threads: int | None) -> Iterator[tuple[str, int]]:
-    command = [sys.executable, "-m", "spansieve", "serve", str(model), "--port", "0"]
+    command = [sys.executable, "-m", "spansieve", "serve", str(model), "--port", "0", "--log-level", "warning"]
     command += [] if threads is None else ["--threads", str(threads)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

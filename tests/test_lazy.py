@@ -20,6 +20,18 @@ def test_a_package_offers_its_members_and_no_others(package):
         _ = package.unheard_of
 
 
+def test_the_library_is_silent_until_logging_is_set_up():
+    program = (
+        "import logging, spansieve\n"
+        "logger = logging.getLogger('spansieve.serving.queue')\n"
+        "logger.error('unheard')\n"
+        "logging.basicConfig()\n"
+        "logger.error('heard')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
+    assert done.stderr == "ERROR:spansieve.serving.queue:heard\n"
+
+
 def test_torch_comes_with_the_first_member_that_needs_it():
     program = (
         "import sys\n"

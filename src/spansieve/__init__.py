@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from spansieve._lazy import lazy_members
@@ -18,6 +19,10 @@ __all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_h
 __getattr__ = lazy_members(
     __name__, {"Constraints": "decoding.constraints", "load": "integrations.hub", "push_to_hub": "integrations.hub"}
 )
+
+
+# Silent unless a program sets up logging.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __dir__() -> list[str]:

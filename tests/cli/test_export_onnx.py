@@ -8,13 +8,15 @@ import sys
 
 import pytest
 
+from spansieve.data.formats import write_examples
 from spansieve.prediction.onnx import load as load_export
 from spansieve.prediction.predictor import load
+from tests.training import runs
 
 WITHOUT_TORCH = """
 import sys
 from spansieve.cli import main
-sys.argv[:1] = ["spansieve", "predict"]
+sys.argv[0] = "spansieve"
 try:
     main()
 except SystemExit as end:
@@ -31,7 +33,7 @@ def test_a_model_is_exported_and_finds_the_same(terminal, model, tmp_path):
     text = "Ada lives in New York ."
     expected, exported = load(model).predict(text), load_export(place)
     assert expected
-    assert exported.manifest.int8
+    assert exported.description.int8
     assert [entity[:4] for entity in exported.predict(text)] == [entity[:4] for entity in expected]
 
 
@@ -49,14 +51,31 @@ def test_the_commands_know_an_export(terminal, model, tmp_path):
         )
         assert found == expected
     assert terminal("predict", place, text, "--as", "conll").out.startswith("Ada B-PER\n")
-    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, place, text], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, "predict", place, text], check=True, timeout=60)
     refused = terminal("predict", place, text, "--device", "cuda")
     assert refused.code == 2
     assert "an exported model runs on the CPU" in refused.err
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     rows.write_text('{"text": "Ada"}\n')
-    for command in (("predict-files", place, rows, "--output", out), ("evaluate", place, rows)):
-        assert f"got the export {place}, which `spansieve predict` takes" in terminal.refused(*command)
+    refused = terminal.refused("predict-files", place, rows, "--output", out)
+    assert f"got the export {place}, which `predict`, `evaluate` and `serve` take" in refused
+
+
+def test_an_export_is_evaluated_as_its_model_is_and_without_torch(terminal, model, tmp_path):
+    place, data = tmp_path / "export", tmp_path / "data.jsonl"
+    assert terminal("export", model, place).code == 0
+    write_examples(runs.DEV, data)
+    files = [tmp_path / name for name in ("model.json", "export.json")]
+    shown = [terminal("evaluate", one, data, "--json", file) for one, file in zip((model, place), files)]
+    assert [answer.code for answer in shown] == [0, 0], shown
+    expected, found = (json.loads(file.read_text()) for file in files)
+    assert found["scores"] == expected["scores"]
+    assert found["calibration"]["brier"] == pytest.approx(expected["calibration"]["brier"], rel=1e-3)
+    assert expected["gold_outcomes"]
+    assert found["gold_outcomes"] is None
+    assert "needs the model itself, got an export" in shown[1].out.replace("\n", " ")
+    assert "needs the model itself" not in shown[0].out
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, "evaluate", place, data], check=True, timeout=60)
 
 
 def test_nobodys_folder_is_overwritten(terminal, model, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spansieve import Segment
-from spansieve.crf import Candidates
+from spansieve.crf import Candidates, Gold
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
 from spansieve.crf.flat_segments import flat_segments
 from spansieve.crf.kernels import cpu
@@ -214,9 +214,9 @@ def test_the_mask_equals_the_compiled_filter(dtype):
             batch = random_batch(num_labels, (6, 0, 4), 3, num_labels, whole_numbers)
             local_scores, lengths = batch.tensors(dtype)[0], torch.tensor(batch.lengths)
             for gold, skip in ((None, False), (batch.gold, False), (batch.gold, True)):
-                segments = gold and flat_segments(gold)
-                masked = candidates_of_mask(candidate_mask(local_scores, lengths, segments, skip))
-                filtered = cpu.filter_spans(local_scores.numpy(), lengths.numpy(), segments, skip)
+                ready = gold and Gold.from_segments(gold, local_scores.shape)
+                masked = candidates_of_mask(candidate_mask(local_scores, lengths, ready, skip))
+                filtered = cpu.filter_spans(local_scores.numpy(), lengths.numpy(), ready and ready.segments, skip)
                 for ours, theirs in zip(masked, filtered.graph):
                     np.testing.assert_array_equal(ours.numpy(), theirs)
 

@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 
 from spansieve import Segment
-from spansieve.crf import Candidates, FilteredSemiMarkov, NestedSegments
+from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
-from spansieve.crf.flat_segments import flat_segments
 from spansieve.crf.kernels import FilterLimits, cpu, reference
 from spansieve.crf.kernels.cpu import torch_api
 from tests import oracle
@@ -37,8 +36,8 @@ def test_what_is_kept(data, drawn, limits):
             for found, golden in zip(lists, gold)
         ]
         assert [sorted(found) for found in for_training.segments()] == near
-        segments, lengths = flat_segments(gold), torch.tensor(drawn.lengths)
-        masked = candidates_of_mask(candidate_mask(local_scores, lengths, segments, skip, limits))
+        ready, lengths = Gold.from_segments(gold, local_scores.shape), torch.tensor(drawn.lengths)
+        masked = candidates_of_mask(candidate_mask(local_scores, lengths, ready, skip, limits))
         columns = (for_training.offsets, for_training.start, for_training.end, for_training.label)
         assert all(map(torch.equal, masked, columns))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spansieve.data.alignment import documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.reader_warnings import ReaderWarnings
 
@@ -22,7 +22,7 @@ def characters(examples):
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.sampled_from("XY")), max_size=5))
 def test_every_entity_keeps_its_characters_but_for_blanks_around_them(text, drawn):
     spans = {(min(a, b, len(text)), min(max(a, b), len(text)), label) for a, b, label in drawn}
-    examples = examples_of_text(text, spans)
+    examples = examples_of_documents([Document(None, text, spans)])
     expected = set()
     for start, end, label in spans:
         words = text[start:end]
@@ -35,7 +35,9 @@ def test_every_entity_keeps_its_characters_but_for_blanks_around_them(text, draw
 
 def test_a_token_is_cut_where_an_entity_begins_or_ends():
     warnings = ReaderWarnings()
-    (example,) = examples_of_text("pre-Soviet times", [(4, 10, "GPE")], warnings=warnings, location="here")
+    (example,) = examples_of_documents(
+        [Document(None, "pre-Soviet times", [(4, 10, "GPE")], "here")], warnings=warnings
+    )
     assert example.tokens == ("pre-", "Soviet", "times")
     assert example.segments == ((1, 2, "GPE"),)
     assert str(warnings) == "1 × tokens cut where an entity begins or ends within them (here)"
@@ -43,7 +45,9 @@ def test_a_token_is_cut_where_an_entity_begins_or_ends():
 
 def test_what_is_left_out_is_noted():
     warnings = ReaderWarnings()
-    examples_of_text("a  b", [(1, 3, "X"), (2, 2, "X"), (0, 1, "Y"), (0, 1, "Y")], warnings=warnings)
+    examples_of_documents(
+        [Document(None, "a  b", [(1, 3, "X"), (2, 2, "X"), (0, 1, "Y"), (0, 1, "Y")])], warnings=warnings
+    )
     assert dict(warnings) == {
         "entities of nothing but blanks left out": 1,
         "entities without characters left out": 1,
@@ -54,18 +58,18 @@ def test_what_is_left_out_is_noted():
 @pytest.mark.parametrize("span", [(0, 9, "X"), (-1, 2, "X"), (2, 1, "X")])
 def test_an_entity_outside_the_text_is_refused(span):
     with pytest.raises(DataError, match=r"f.ann: an entity must lie within the 4 characters of its text, got"):
-        examples_of_text("Anna", [span], location="f.ann")
+        examples_of_documents([Document(None, "Anna", [span], "f.ann")])
 
 
 def test_a_text_of_blanks_has_no_sentences():
-    assert examples_of_text(" \n ", []) == []
+    assert examples_of_documents([Document(None, " \n ", [])]) == []
 
 
 def test_sentences_become_their_document_again():
     text = "Ada came. Bob left."
-    examples = examples_of_text(text, [(0, 3, "PER"), (10, 13, "PER")], document="d")
+    examples = examples_of_documents([Document("d", text, [(0, 3, "PER"), (10, 13, "PER")])])
     assert len(examples) == 2
-    assert list(documents_of_examples(examples)) == [("d", text, [(0, 3, "PER"), (10, 13, "PER")])]
+    assert list(documents_of_examples(examples)) == [Document("d", text, [(0, 3, "PER"), (10, 13, "PER")])]
 
 
 def test_sentences_without_text_are_joined():

@@ -60,11 +60,6 @@ def test_sentences_of_a_step_are_alike_in_length():
     assert len(lengths) > 10 * STEPS_IN_POOL  # more than one pool: which sentences meet is left to chance
 
 
-def test_too_few_sentences_for_the_processes():
-    with pytest.raises(ValueError, match="a sentence for each of the 3 processes, got 2: train on fewer"):
-        process_batches([0, 1], 0, 3, 1)
-
-
 @given(LENGTHS, st.integers(1, 60), st.integers(1, 9))
 def test_batches_by_length(lengths, most_tokens, most_sentences):
     batches = list(batches_by_length(lengths, most_tokens, most_sentences))
@@ -99,9 +94,9 @@ def test_it_is_prepared_ahead_but_not_too_far():
     made: list[int] = []
     items = prepared_ahead(range(100), lambda i: made.append(i) or i, depth=3)
     next(items)
-    wait_until(lambda: len(made) == 5)  # one taken, three waiting, one that finds no room
+    wait_until(lambda: len(made) == 4)  # one taken, three ahead
     time.sleep(0.05)
-    assert len(made) == 5
+    assert len(made) == 4
     items.close()
 
 

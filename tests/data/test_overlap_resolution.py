@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,16 @@ def test_a_flat_example_is_itself_and_losses_are_counted():
     examples, lost = flat_examples([example, nested])
     assert lost == 1
     assert examples == [example, Example.of("a b", [(0, 2, "X")], document="d")]
+
+
+def test_a_sentence_of_20_000_segments_is_resolved_in_seconds():
+    apart = [(2 * i, 2 * i + 1, "X") for i in range(20_000)]
+    around = [(i, 40_000 - i, "X") for i in range(20_000)]
+    started = time.perf_counter()
+    assert flat(Example.of(["a"] * 40_000, [*apart, (0, 1, "Y")]))[1] == ((0, 1, "Y"),)
+    assert len(flat(Example.of(["a"] * 40_000, around))[1]) == 19_999
+    assert laminar(Example.of(["a"] * 40_000, around))[1] == ()
+    assert time.perf_counter() - started < 10
 
 
 # ---- Nested ----------------------------------------------------------------------------------------------------------

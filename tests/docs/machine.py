@@ -40,15 +40,20 @@ def served(*arguments: str) -> Iterator[str]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            line = process.stderr.readline()  # it comes when the model is ready
-            found = re.search(r"serving \S+ at (http://\S+)", line)
-            assert found, line + process.stderr.read()
+            lines = []
+            found = None
+            while not found and (line := process.stderr.readline()):  # it comes when the model is ready
+                lines.append(line)
+                found = re.search(r"serving \S+ at (http://\S+)", line)
+            assert found, lines
             for path in ("/", "/readyz"):
                 assert httpx.get(found[1] + path).status_code == 200
             yield found[1]
             process.send_signal(signal.SIGINT)
             assert process.wait(SECONDS_TO_END) == 0
-            assert process.stderr.read() == ""
+            log = process.stderr.read().splitlines()
+            assert log[-1].endswith("spansieve.serving.server ended"), log
+            assert not [line for line in log if " INFO spansieve." not in line], log
         finally:
             process.kill()
 

@@ -7,14 +7,17 @@ import importlib
 import json
 import re
 import shlex
+import shutil
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import httpx
 import pytest
 import torch
+import yaml
 
 import spansieve
 from benchmarks.cli import main as benchmarks
@@ -25,6 +28,7 @@ from tests.docs.pages import Block
 from tests.docs.shown_output import has_form, is_answer, is_printed
 from tests.integrations.test_hub import connected
 from tests.prediction.test_preannotation import by_label_studio
+from tests.serving.container import Container
 from tests.serving.running import running
 
 
@@ -54,6 +58,8 @@ class Reader:
     def does(self, block: Block) -> None:
         if block.title:
             self.writes(block)
+            if block.language == "yaml":
+                self.probes(yaml.safe_load(block.code))
         elif block.language == "python":
             (self.checks if ">>> " in block.code else self.executes)(block)
         elif block.language == "bash":
@@ -71,7 +77,8 @@ class Reader:
         """With the processor for a GPU, where there is none, and with the port that the service has taken."""
         if not torch.cuda.is_available():
             text = text.replace("--device cuda", "--device cpu").replace('"cuda"', '"cpu"')
-        return text.replace("localhost:8000", self.address or "localhost:8000")
+        address = self.address or "http://localhost:8000"
+        return text.replace("http://localhost:8000", address).replace("localhost:8000", address)
 
     # ---- Files and Python --------------------------------------------------------------------------------------------
 
@@ -105,6 +112,10 @@ class Reader:
         if first == "spansieve" and words[0] == "serve":
             self.address = self.things.enter_context(served(*words, "--port", "0"))
             return ""
+        if first == "docker":
+            return self.contains(words)
+        if first == "node" and shutil.which("node") is None:
+            return self.printed  # the client runs in a browser, too: tests/serving/browser/test_client.py
         if first == "spansieve":
             if words[0] == "push":
                 connected(self.folder / "hub", self.monkeypatch)
@@ -123,6 +134,27 @@ class Reader:
         if first == "curl":
             self.answer = json.loads(printed)
         return printed
+
+    def contains(self, words: list[str]) -> str:
+        """Build and run the container of the page's folder, as far as that goes without an engine."""
+        if words[0] == "build":
+            self.container = Container(self.folder)
+            self.container.build()
+        else:
+            assert words == ["run", "--publish", "8000:8000", "entities"]
+            self.address, _ = self.things.enter_context(self.container.running())
+            assert self.container.is_healthy(self.address)
+        return ""
+
+    def probes(self, deployment: Any) -> None:
+        """Ask what Kubernetes would, of the service that runs, and look at the command that it would start."""
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        (port,) = container["ports"]
+        for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert container[kind]["httpGet"]["port"] == port["containerPort"] == 8000
+            assert httpx.get(f"{self.address}{container[kind]['httpGet']['path']}").status_code == 200
+        assert container["args"][:5] == json.loads(self.container.of("CMD")[0])
+        assert self.terminal(*container["args"][1:], "--help").code == 0
 
     def runs(self, command: str, block: Block) -> str:
         command = re.sub(r"^make test\b", "make --dry-run test", command)  # which is where we are

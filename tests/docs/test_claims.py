@@ -11,7 +11,7 @@ from spansieve.data.formats import FORMATS
 from spansieve.models.heads import HEADS
 from spansieve.serving.limits import Limits
 from spansieve.training.run_folder import dotted
-from tests.docs.pages import DOCS, PAGES, ROOT
+from tests.docs.pages import BLOCKS, DOCS, PAGES, ROOT
 
 CHOOSE = (DOCS / "choose.md").read_text(encoding="utf-8")
 
@@ -70,6 +70,11 @@ def test_the_defaults_that_are_not_the_papers_are_listed():
 
 def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_the_dockerfile_on_the_page_is_that_of_the_repository():
+    (block,) = (block for block in BLOCKS if block.title == "Dockerfile")
+    assert block.code == (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_the_limits_of_the_service_are_those_that_are_listed():

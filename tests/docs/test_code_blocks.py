@@ -8,7 +8,8 @@ There is no mark that would except a block.
 What differs from a reader's machine: data, models and encoders of those names are tiny (`conftest.py`, `in_small.py`,
 which also shortens what measures for minutes), the environment that `make` would make is this one, of `make test` it is
 looked at what it would do, since it is what runs here, pip finds everything installed or fails, a service takes a free
-port, cluster and Hub are of this machine, and where there is no GPU `cuda` is `cpu`. Indented blocks are formulas.
+port, a container is the steps of its Dockerfile (`tests/serving/container.py`), cluster and Hub are of this machine,
+and where there is no GPU `cuda` is `cpu`. Indented blocks are formulas, or the lines of a log.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.docs.pages import BLOCKS, PAGES, ROOT, Block, blocks_of, name_of
 from tests.docs.reader import Reader
 
 CODE = {"python", "bash"}
-SHOWN = {"json", "xml", "text", "toml"}
+SHOWN = {"json", "xml", "text", "toml", "yaml", "dockerfile", "javascript"}
 WITH_CODE = [path for path in (ROOT / "README.md", *PAGES) if any(block.language in CODE for block in blocks_of(path))]
 SHOWING = [
     path
@@ -66,7 +67,7 @@ def test_page_without_haste(path, reader):
 @pytest.mark.slow
 def test_what_is_shown_is_what_is_printed(reader_with_time):
     """README trains the demo's model in full, and the pages after it show what that model answers."""
-    assert [name_of(path) for path in SHOWING] == ["README.md", "constraints.md", "serve.md"]
+    assert [name_of(path) for path in SHOWING] == ["README.md", "constraints.md", "serve.md", "shipping.md"]
     for path in SHOWING:
         read(path, reader_with_time)
 

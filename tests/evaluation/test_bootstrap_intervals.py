@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from spansieve.evaluation import bootstrap, evaluate
-from spansieve.evaluation.sentence_counts import parts_of, resampled_totals, sentence_counts
+from spansieve.evaluation.bootstrap_intervals import parts_of, resampled_totals, sentence_counts
 from tests.evaluation.segmentations import corpora
 
 RIGHT, MISSED, WRONG = ([(0, 1, "A")], [(0, 1, "A")]), ([(0, 1, "A")], []), ([(0, 1, "B")], [(0, 2, "B")])
@@ -45,7 +45,7 @@ def test_a_share_has_its_binomial_interval():
 
 def test_kinds_together_are_as_sentences_one_by_one():
     gold, predicted = corpus_of((RIGHT, 12), (MISSED, 5), (WRONG, 3))
-    rows = sentence_counts(gold, predicted).counts.reshape(20, -1)
+    rows = sentence_counts(gold, predicted)[1].reshape(20, -1)
     generator = np.random.default_rng(1)
     together = resampled_totals(rows, 40_000, generator)
     one_by_one = rows[generator.integers(0, 20, (40_000, 20))].sum(1)

@@ -8,7 +8,6 @@ from collections import Counter
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from seqeval.metrics.v1 import precision_recall_fscore_support
 from seqeval.scheme import IOB2
 
@@ -126,15 +125,6 @@ def test_parts_add_up_to_the_whole(corpus):
     scores = evaluate(gold, predicted, lengths)
     for parts in (scores.by_label, scores.by_width, scores.by_length):
         assert sum(parts.values(), Counts()) == scores.micro
-
-
-@given(corpora(), st.integers(0, 6))
-def test_shards_add_up_to_the_corpus(corpus, cut):
-    lengths, gold, predicted = corpus
-    shards = [evaluate(gold[part], predicted[part], lengths[part]) for part in (slice(cut), slice(cut, None))]
-    whole = evaluate(gold, predicted, lengths)
-    assert shards[0] + shards[1] == whole
-    assert (shards[0] + shards[1]).to_dict() == whole.to_dict()
 
 
 @given(corpora())

@@ -59,6 +59,18 @@ def test_any_text(nlp, text):
         assert span.text == text[span.start_char : span.end_char] == span.text.strip()
 
 
+def test_a_threshold(folder):
+    scores = pipeline(folder, probability="with-filter")(TEXT).spans["spansieve"].attrs["scores"]
+    middle = float(np.sort(scores)[-1])
+    doc = pipeline(folder, probability="with-filter", threshold=middle)(TEXT)
+    expected = [pair for pair, score in zip(FOUND, scores) if score >= middle]
+    assert len(expected) < len(FOUND)
+    assert ents(doc) == group(doc) == expected
+    assert len(doc.spans["spansieve"].attrs["scores"]) == len(expected)
+    with pytest.raises(ValueError, match="threshold must be a probability from 0 to 1, got 2"):
+        pipeline(folder, threshold=2)
+
+
 def test_one_by_one_or_in_batches(nlp):
     texts = [TEXT, "", " ", "word", "in القاهرة today", *FAMILIAR] * 3
     alone = [nlp(text) for text in texts]

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from spansieve import Entity, Segment, load
-from spansieve.cli.predict import Output, _write, highlighted
+from spansieve.cli.outputs import highlighted
+from spansieve.cli.predict import _write_conll
 from spansieve.data.example import Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.reader_warnings import ReaderWarnings
@@ -112,7 +113,7 @@ def test_probabilities_are_those_of_the_distribution(folder):
     tagger = load_model(folder / "model")
     with torch.no_grad():  # the k best come by gradients, which inference mode has none of
         distribution = tagger.distribution(tagger.batch([["FC", "Ulm", "won", "."]]))
-        found = tagger.segments(distribution)
+        found = [list(tagger.head.entities(mode)) for mode in distribution.mode]
         ((_, probabilities),) = predict_segments(tagger, [["FC", "Ulm", "won", "."]], with_probabilities=True)
         listed = [
             (one, math.exp(score - distribution.log_partition.item())) for one, score in distribution.top_k(50)[0]
@@ -130,7 +131,7 @@ def test_shown_on_a_terminal():
 
 def test_conll_takes_the_outermost_and_says_what_it_leaves_out(folder, capsys):
     target = io.StringIO()
-    _write(load(folder / "model"), [TEXT], Output.conll, target, sentences=True, constraints=None)
+    _write_conll(target, load(folder / "model"), [{"text": TEXT}], sentences=True, constraints=None)
     assert target.getvalue() == "FC B-ORG\nUlm I-ORG\nwon O\n. O\n\nIn O\nBern B-LOC\nrain O\n. O\n\n"
     assert "1 entities within others left out, since tags are flat" in capsys.readouterr().err
 

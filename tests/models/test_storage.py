@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from spansieve.config import BUILTIN
-from spansieve.models.storage import ModelError, encoder_name, load_model, recover_model, save_model
+from spansieve.models.storage import MODEL, encoder_name, load_model, save_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import checksums, sealed
+from spansieve.persistence.manifest import ModelError
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -225,7 +226,7 @@ def test_a_model_beside_its_place_is_found_and_put_back(builtin, tmp_path):
         home = tmp_path / left.strip(".")
         shutil.copytree(builtin[1], home / left)
         load_model(home / "model")  # as it stands
-        recover_model(home / "model")
+        MODEL.recover(home / "model")
         load_model(home / "model")
         assert [path.name for path in home.iterdir()] == ["model"]
 
@@ -234,7 +235,7 @@ def test_a_half_written_model_is_not_put_in_the_place_of_a_whole_one(builtin, tm
     shutil.copytree(builtin[1], tmp_path / ".model.old")
     (tmp_path / ".model.new").mkdir()
     (tmp_path / ".model.new" / "model.safetensors").write_bytes(b"half")
-    recover_model(tmp_path / "model")
+    MODEL.recover(tmp_path / "model")
     load_model(tmp_path / "model")
 
 

@@ -33,7 +33,7 @@ assert preset("demo").model.head == "fsemicrf"
 assert {"index.html", "page.js", "page.css", "icon.svg"} <= set(page_files())
 assert len(sample_corpus().train) == 4000  # made of text files
 (factory,) = entry_points(group="spacy_factories", name="spansieve")
-assert factory.load().__name__ == "make_component"
+assert factory.load().__name__ == "Component"
 """
 
 

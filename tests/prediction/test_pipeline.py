@@ -22,6 +22,7 @@ from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
 from spansieve.crf.candidates import candidate_mask
 from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
+from spansieve.data.overlap_resolution import depths
 from spansieve.models.heads import HEADS
 from spansieve.models.host_transfer import candidates_to_host, pack
 from spansieve.models.torch_backend import TorchBackend, takes_ready_masks
@@ -92,6 +93,22 @@ def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
         found = list(made.stream(iter(TEXTS)))
     assert [text for text, _ in found] == TEXTS
     check_equal([entities for _, entities in found], expected)
+
+
+@pytest.mark.parametrize("head", ["semicrf", "nested"])
+def test_a_threshold(head, small_chunks):
+    with pipeline(trained(head, steps=25)) as made:
+        found = [entities for _, entities in made.stream(TEXTS)]
+        every = sorted({entity.probability for entities in found for entity in entities})
+        middle = every[len(every) // 2]
+        above = [entities for _, entities in made.stream(TEXTS, threshold=middle)]
+        bare = [entities for _, entities in made.stream(TEXTS, probabilities=False, threshold=middle)]
+        with pytest.raises(ValueError, match="threshold must be a probability from 0 to 1, got 2"):
+            list(made.stream(TEXTS, threshold=2))
+    assert 0 < sum(map(len, above)) < sum(map(len, found))
+    likely = [[entity for entity in entities if entity.probability >= middle] for entities in found]
+    assert above == [[entity._replace(depth=d) for entity, d in zip(own, depths(own))] for own in likely]
+    assert bare == [[entity._replace(probability=None) for entity in own] for own in above]
 
 
 @pytest.mark.parametrize("head", HEADS)

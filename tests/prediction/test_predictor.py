@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spansieve.data.example import Example
+from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.heads import HEADS
 from spansieve.models.storage import save_model
 from spansieve.prediction import text_predictor as texts_module
@@ -99,6 +100,29 @@ def test_texts_share_batches_and_keep_their_order(predictor):
     without = predictor.predict_texts(texts, probabilities=False)
     assert [[e[:4] for e in entities] for entities in without] == [[e[:4] for e in entities] for entities in together]
     assert all(entity.probability is None for entities in without for entity in entities)
+
+
+def test_a_threshold_leaves_out_what_is_less_probable_and_changes_nothing_else(predictor):
+    predictor = Predictor(predictor.tagger, probability="with-filter")
+    texts = ["we went to Paris yesterday", "Ada Lovelace lives in New York . Paris or York ?"]
+    entities = predictor.predict(texts)
+    probabilities = sorted(entity.probability for own in entities for entity in own)
+    middle = (probabilities[0] + probabilities[-1]) / 2
+    assert probabilities[0] < middle < probabilities[-1]
+    for threshold in (0, middle, probabilities[-1], 1):
+        expected = [[entity for entity in own if entity.probability >= threshold] for own in entities]
+        assert predictor.predict(texts, threshold=threshold) == expected
+        assert [own for _, own in predictor.stream(texts, threshold=threshold)] == expected
+        bare = predictor.predict(texts, probabilities=False, threshold=threshold)
+        assert [[e[:4] for e in own] for own in bare] == [[e[:4] for e in own] for own in expected]
+    (first, *_) = entities[0]
+    required = Constraints(required=[first])
+    assert [e[:3] for e in predictor.predict(texts[0], constraints=required, threshold=1)] == [first[:3]]
+    own = Constraints(thresholds=dict.fromkeys(predictor.labels, 0.0))  # a label's own wins
+    assert predictor.predict(texts[0], constraints=own, threshold=1) == predictor.predict(texts[0])
+    for wrong in (-0.1, 1.1, float("nan"), "0.5", None):
+        with pytest.raises(ConstraintError, match=r"threshold must be a probability from 0 to 1, got "):
+            predictor.predict("Paris", threshold=wrong)
 
 
 def test_a_stream_is_read_as_it_is_used(predictor, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,10 +39,14 @@ def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
 
 @contextmanager
 def running(
-    model: Predictor | Callable[[], Predictor], wait: bool = True, token: str | None = None, **limits: Any
+    model: Predictor | Callable[[], Predictor],
+    wait: bool = True,
+    token: str | None = None,
+    cors_origins: Sequence[str] = (),
+    **limits: Any,
 ) -> Iterator[Running]:
     load = (lambda: model) if isinstance(model, Predictor) else model
-    service = Service(load, "tiny", Limits(**limits), token)
+    service = Service(load, "tiny", Limits(**limits), token, cors_origins=cors_origins)
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=service.run, args=(listener,))
     thread.start()

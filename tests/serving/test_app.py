@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.text_predictor import TextPredictor
 from tests.serving.running import problem, running, until
 from tests.serving.tiny import trained
 
@@ -144,9 +147,73 @@ def test_bytes_that_are_no_text_are_malformed(server):
         problem(answer, 400, "malformed")
 
 
-def test_other_content_is_not_taken_for_json(server):
-    answer = server.client.post("/predict", content=b'{"texts": []}', headers={"Content-Type": "text/plain"})
-    assert answer.status_code == 422
+@pytest.mark.parametrize(
+    ("headers", "got"),
+    [
+        ({}, "got none"),
+        ({"Content-Type": "text/plain"}, "got 'text/plain'"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, "got 'application/x-www-form-urlencoded'"),
+    ],
+)
+def test_a_body_that_is_not_said_to_be_json_is_told_of_the_header(server, headers, got):
+    answer = server.client.post("/predict", content=b'{"texts": []}', headers=headers)
+    reason = problem(answer, 415, "unsupported_media_type")
+    assert "`Content-Type: application/json`" in reason
+    assert got in reason
+    for media_type in ("application/json; charset=utf-8", "application/problem+json"):
+        answer = server.client.post("/predict", content=b'{"texts": []}', headers={"Content-Type": media_type})
+        assert answer.status_code == 200
+
+
+def test_a_threshold(server, predictor):
+    text = "the Bank of York"
+    entities = predictor.predict(text)
+    probabilities = sorted(entity.probability for entity in entities)
+    assert probabilities
+    assert probabilities[0] < 0.99
+    for threshold in (0, probabilities[0] / 2, (1 + probabilities[-1]) / 2, 1):
+        (result,) = server.results(text, threshold=threshold)
+        expected = [e for e in entities if e.probability >= threshold]
+        assert [(e["start"], e["end"]) for e in result["entities"]] == [(e.start, e.end) for e in expected]
+        (bare,) = server.results(text, threshold=threshold, probabilities=False)
+        assert [e["text"] for e in bare["entities"]] == [e["text"] for e in result["entities"]]
+    labels = dict.fromkeys(predictor.labels, 0.0)
+    (result,) = server.results(text, threshold=1, constraints=[{"thresholds": labels}])
+    assert len(result["entities"]) == len(entities)  # a label's own wins
+    for wrong in (-0.1, 1.1, "0.5"):
+        assert "threshold: " in problem(server.predict(text, threshold=wrong), 422, "invalid")
+
+
+def test_the_reference_needs_nothing_from_elsewhere(server):
+    page = server.client.get("/docs")
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    links = re.findall(r'(?:href|src)="([^"]*)"', page.text)
+    assert "openapi.json" in links
+    assert [link for link in links if "//" in link] == []
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert server.client.get(f"/{path.removeprefix('./')}").status_code == 200
+        assert not anchor or f'id="{anchor}"' in page.text
+    for name in ("POST /predict", "GET /readyz", "threshold", "Retry-After", "Alternative"):
+        assert name in page.text
+    assert 'href="docs"' in server.client.get("/").text
+
+
+def test_no_page_of_elsewhere_may_call_it_unless_it_is_named(server, predictor):
+    asks = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    asks["Access-Control-Request-Headers"] = "authorization,content-type"
+    allowed = "access-control-allow-origin"
+    assert allowed not in server.client.options("/predict", headers=asks).headers
+    assert allowed not in server.client.get("/healthz", headers=asks).headers
+    with running(predictor, token="geheim", cors_origins=["https://example.org"]) as served:
+        asked = served.client.options("/predict", headers=asks)
+        assert (asked.status_code, asked.headers[allowed]) == (200, "https://example.org")
+        refused = served.client.post("/predict", json={"texts": []}, headers=asks)
+        problem(refused, 401, "unauthorized")
+        assert refused.headers[allowed] == "https://example.org"  # or the page could not read why
+        other = served.client.options("/predict", headers=asks | {"Origin": "https://example.com"})
+        assert allowed not in other.headers
 
 
 def test_paths_and_methods(server):
@@ -190,13 +257,13 @@ def test_a_token(predictor):
         assert "HTTPBearer" in served.client.get("/openapi.json").text
 
 
-class Held:
+class Held(Predictor):
     """A predictor whose worker waits until it may go."""
 
+    can_explain = False
+
     def __init__(self, predictor) -> None:
-        self.labels, self.tagger, self.tokenizer = predictor.labels, predictor.tagger, predictor.tokenizer
-        self.probability = predictor.probability
-        self._predictor = predictor
+        super().__init__(predictor.tagger)
         self.may_go, self.is_busy = threading.Event(), threading.Event()
         self.may_go.set()
         self.seen: list[str] = []
@@ -208,7 +275,10 @@ class Held:
             raise RuntimeError("boom")
         self.is_busy.set()
         assert self.may_go.wait(20)
-        return self._predictor.predict_tokens(sentences, probabilities, constraints)
+        return super().predict_tokens(sentences, probabilities, constraints)
+
+    def explain_tokens(self, sentences, wanted, constraints=None):
+        return TextPredictor.explain_tokens(self, sentences, wanted, constraints)
 
     def hold(self) -> None:
         self.may_go.clear()
@@ -300,7 +370,10 @@ def test_a_body_that_does_not_come(predictor):
     with running(predictor, seconds=0.3) as served:
         host, port = served.address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            head = (
+                b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+            )
+            connection.sendall(head)
             connection.settimeout(20)
             answer = b""
             while part := connection.recv(4096):
@@ -392,7 +465,19 @@ def test_openapi_says_what_is_refused_and_how_much_is_taken(predictor):
     with running(predictor, texts=7) as served:
         schema = served.client.get("/openapi.json").json()
         operation = schema["paths"]["/predict"]["post"]
-        assert set(operation["responses"]) == {"200", "400", "408", "409", "413", "422", "429", "500", "503", "504"}
+        assert set(operation["responses"]) == {
+            "200",
+            "400",
+            "408",
+            "409",
+            "413",
+            "415",
+            "422",
+            "429",
+            "500",
+            "503",
+            "504",
+        }
         for status, response in operation["responses"].items():
             name = response["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             assert name == ("PredictResponse" if status == "200" else "Problem")

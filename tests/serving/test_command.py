@@ -45,14 +45,16 @@ def started(folder, *options, **environment):
 
 
 def address(process) -> str:
-    line = process.stderr.readline()
-    found = re.search(r"serving stored\d+ at (http://127\.0\.0\.1:\d+)", line)
-    assert found, line
-    return found.group(1)
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if found := re.search(r"serving stored\d+ at (http://127\.0\.0\.1:\d+)", line):
+            return found.group(1)
+    raise AssertionError(lines)
 
 
 def test_it_serves_and_ends_when_told_with_all_it_accepted_answered(folder):
-    with started(folder, SPANSIEVE_TOKEN="geheim") as process:
+    with started(folder, "--log-level", "warning", SPANSIEVE_TOKEN="geheim") as process:
         url = address(process)  # it is told when the model is ready
         assert httpx.get(f"{url}/readyz").status_code == 200
         assert httpx.post(f"{url}/predict", json={"texts": []}).status_code == 401
@@ -88,9 +90,38 @@ def test_a_model_that_cannot_be_loaded_ends_it(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with started(tmp_path) as process:
         assert process.wait(60) == 1
-        told = process.stderr.read()
+        *log, told = process.stderr.read().splitlines()
     assert told.startswith("error: ")
-    assert told.count("\n") == 1
+    assert f"INFO spansieve.serving.server loading {tmp_path.name}" in log[0]
+    assert not any("Traceback" in line for line in log)
+
+
+def test_the_log_has_lifecycle_and_requests_with_their_ids_and_no_text(folder):
+    text = "Ada Lovelace lives in New York ."
+    with started(folder) as process:
+        url = address(process)
+        named = httpx.post(f"{url}/predict", json={"texts": [text]}, headers={"X-Request-ID": "order-7"})
+        unnamed = httpx.post(
+            f"{url}/predict?text=Lovelace", json={"texts": text}, headers={"X-Request-ID": "Ada Lovelace"}
+        )
+        assert httpx.get(f"{url}/Ada/Lovelace").status_code == 404
+        assert httpx.get(f"{url}/healthz").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        log = process.stderr.read().splitlines()
+    assert named.headers["x-request-id"] == "order-7"
+    made = unnamed.headers["x-request-id"]
+    assert re.fullmatch("[0-9a-f]{32}", made)
+    patterns = [
+        r"middleware POST /predict 200 [\d.]+ ms id=order-7",
+        rf"middleware POST /predict 422 [\d.]+ ms id={made}",
+        r"middleware GET other 404 [\d.]+ ms id=\w+",
+        "server shutting down; what was accepted is finished",
+        "server ended",
+    ]
+    for line, pattern in zip(log, patterns, strict=True):
+        assert re.fullmatch(rf"[\d-]+ [\d:,]+ INFO spansieve\.serving\.{pattern}", line)
+    assert not any("Lovelace" in line or "New York" in line for line in log)
 
 
 def test_a_model_that_fails_before_the_service_has_started(monkeypatch, capfd):
@@ -112,6 +143,8 @@ def test_what_it_refuses_to_start_with(terminal, folder, tmp_path, monkeypatch):
     assert "no folder" in terminal.refused("serve", tmp_path / "none")
     (tmp_path / "token").write_text("  \n")
     assert "must be one word, got none" in terminal.refused("serve", folder, "--token-file", tmp_path / "token")
+    for origin in ("example.org", "https://example.org/", "https://example.org/page", "https://*.org"):
+        assert "--cors-origin must be * or look like" in terminal.refused("serve", folder, "--cors-origin", origin)
     monkeypatch.setenv("SPANSIEVE_TOKEN", "two words")
     assert "SPANSIEVE_TOKEN must be one word, got more" in terminal.refused("serve", folder)
 

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from spansieve.serving.errors import FailedTextError, RefusedError
+from spansieve.serving.errors import RefusedError
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Batcher, State, Task
@@ -29,7 +29,7 @@ class Worker:
         self.is_busy.set()
         assert self.may_go.wait(20)
         if "bad" in texts:
-            raise RuntimeError("a text that no model can bear")
+            raise RuntimeError(f"no model can bear {texts}")
         return [text.upper() for text in texts]
 
 
@@ -119,17 +119,21 @@ def test_no_texts_need_no_model(make, worker):
     assert worker.batches == []
 
 
-def test_a_bad_text_fails_alone(make, worker):
+def test_a_bad_text_fails_alone(make, worker, caplog):
     batcher = ready(make())
     hold(batcher, worker)
     good = [submit(batcher, f"good {i}") for i in range(6)]
-    bad = submit(batcher, "fine", "bad", "never read")
+    bad = batcher.submit([Task(text) for text in ("fine", "bad", "never read")], "order-7")
     worker.may_go.set()
     assert [answer(job) for job in good] == [[f"GOOD {i}"] for i in range(6)]
-    with pytest.raises(FailedTextError, match=r"texts\[1\]"):
+    with pytest.raises(RefusedError, match=r"failed on texts\[1\]"):
         answer(bad)
     assert answer(submit(batcher, "after")) == ["AFTER"]
     assert batcher.metrics.failed_texts._value.get() == 1
+    (record,) = caplog.records  # with where it failed, and without the message, which quotes the text
+    assert record.getMessage().startswith("the model failed on a text of 3 characters id=order-7: RuntimeError\n")
+    assert "in _answer" in record.getMessage()
+    assert "bear [" not in caplog.text
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back(make, worker):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pytest
 import torch
@@ -71,11 +71,10 @@ def test_what_is_reported(tmp_path, monkeypatch):
     result = train(runs.config(), runs.TRAIN, runs.DEV, tmp_path, observer=watching, use_cpu=True)
     counts, num_steps, step = watching.starts[0]
     assert (counts.sentences, counts.entities, counts.labels, num_steps, step) == (18, 36, ("LOC", "PER"), 18, 0)
-    assert [report.to_dict() for report in watching.epochs] == result.history
+    assert [asdict(report) for report in watching.epochs] == result.history
     for report in watching.steps:
         assert report.num_steps == 18
         assert report.tokens_per_second > 0
-        assert report.loss == pytest.approx(sum(report.parts.values()))
     by_steps = [sum(r.loss for r in watching.steps if r.epoch == epoch) / 6 for epoch in (1, 2, 3)]
     assert [entry["loss"] for entry in result.history] == pytest.approx(by_steps, rel=1e-5)
     assert all({"nodes", "edges", "filter_recall"} == set(entry["graph"]) for entry in result.history)

@@ -91,21 +91,17 @@ def main() -> None:
 
 def run(program: typer.Typer, name: str) -> None:
     """Run a program. Errors that a user can fix are one line, and the exit code is 1; with --debug, a traceback."""
-    options, rest = _split(sys.argv[1:])
-    is_debug = "--debug" in options
+    arguments = sys.argv[1:]
+    end = arguments.index("--") if "--" in arguments else len(arguments)  # after which everything is text
+    is_debug = "--debug" in arguments[:end]
+    options = [argument for argument in arguments[:end] if argument != "--debug"]
     try:
-        program([*(option for option in options if option != "--debug"), *rest], prog_name=name)
+        program([*options, *arguments[end:]], prog_name=name)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         if is_debug:
             raise
         print(f"error: {_in_one_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
-
-
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Split arguments at `--`, after which everything is text."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    return arguments[:end], arguments[end:]
 
 
 def _in_one_line(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData
+from spansieve.cli.outputs import write_json
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
@@ -49,19 +48,14 @@ def compare(
         console.print(f"[bold]{name}[/] {escape(str(path))}", highlight=False, soft_wrap=True)
     _show_scores(console, comparison, data)
     _show_differences(console, comparison, examples, show)
-    if json_file is not None:
-        text = json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False)
-        json_file.write_text(text + "\n", encoding="utf-8")
+    write_json(comparison, json_file)
 
 
 def _show_scores(console: Console, comparison: Comparison, data: Path) -> None:
-    from spansieve.cli.score_tables import percent
+    from spansieve.cli.score_tables import percent, score_columns
     from spansieve.evaluation.significance import comparison_rows
 
-    table = Table(title=escape(f"F1 on {data}"), title_justify="left")
-    table.add_column("label")
-    for name in ("A", "B", "B - A"):
-        table.add_column(name, justify="right")
+    table = score_columns(f"F1 on {data}", "label", "A", "B", "B - A")
     for row in comparison_rows(comparison):
         name, *figures = row.values()
         table.add_row(escape(str(name)), *(percent(float(figure)) for figure in figures))

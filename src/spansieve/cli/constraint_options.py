@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.text_predictor import TextPredictor
 
+Values = Sequence[str] | None  # of an option that may be given several times
 Fixed = Annotated[
     list[str] | None,
     typer.Option(
@@ -54,24 +55,14 @@ class ConstraintOptions(NamedTuple):
         return any(self)
 
     @classmethod
-    def parsed(
-        cls,
-        require: Sequence[str] | None,
-        forbid: Sequence[str] | None,
-        ban: Sequence[str] | None,
-        threshold: Sequence[str] | None,
-    ) -> ConstraintOptions:
+    def parsed(cls, require: Values, forbid: Values, ban: Values, threshold: Values) -> ConstraintOptions:
         """Parse the values of `--require`, `--forbid`, `--ban` and `--threshold`."""
         required = dict(map(_phrase_and_label, require or ()))
         for phrase, label in required.items():
             if label is None:
                 raise typer.BadParameter(f"--require must look like 'Acme Inc.=ORG', got {phrase!r}")
-        return cls(
-            required,
-            dict(map(_phrase_and_label, forbid or ())),
-            list(map(_label_pair, ban or ())),
-            dict(map(_threshold, threshold or ())),
-        )
+        forbidden = dict(map(_phrase_and_label, forbid or ()))
+        return cls(required, forbidden, list(map(_label_pair, ban or ())), dict(map(_threshold, threshold or ())))
 
     def constraints(
         self, records: Iterable[Record], predictor: TextPredictor, sentences: bool, are_fixed: bool = False
@@ -124,26 +115,17 @@ def _threshold(text: str) -> tuple[str, float]:
 
 def _record_constraints(record: Record) -> Constraints:
     from spansieve.decoding.constraints import Constraints
-    from spansieve.segments import NamedSegment
 
     def spans(key: str) -> list[Any]:
-        return [_start_end_label(value) for value in record.get(key) or ()]
+        return [
+            (span["start"], span["end"], span.get("label")) if isinstance(span, dict) else tuple(span)
+            for span in record.get(key) or ()
+        ]
 
     try:
-        return Constraints(
-            required=[NamedSegment(*span) for span in spans("entities")],
-            forbidden=spans("forbidden"),
-            complete=[span[:2] for span in spans("complete")],
-        )
+        return Constraints(spans("entities"), spans("forbidden"), spans("complete"))
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise ValueError(
             f"entities, forbidden and complete must be lists of start, end and label, in characters: {error} in the "
             f"line of {record['text'][:40]!r}"
         ) from error
-
-
-def _start_end_label(value: Any) -> tuple[Any, ...]:
-    """Start, end and label from an object or a list."""
-    if isinstance(value, dict):
-        return (value["start"], value["end"], value.get("label"))
-    return tuple(value)

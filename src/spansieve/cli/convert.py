@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from spansieve.cli.data import FORMAT_HELP, OPTION_HELP, read_options
+from spansieve.cli.data import FORMAT_HELP, ReadOptions, read_options, show_notes
 from spansieve.cli.inputs import read_labelled
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
 from spansieve.data.overlap_resolution import flat_examples
@@ -30,7 +30,7 @@ def convert(
         str | None, typer.Option(help=f"tags to write, where the format has them: {', '.join(SCHEMES)}")
     ] = None,
     flat: Annotated[bool, typer.Option("--flat", help="drop entities that overlap a wider one")] = False,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)] = None,
+    option: ReadOptions = None,
     force: Annotated[bool, typer.Option("--force", help="overwrite OUT where it exists")] = False,
 ) -> None:
     """Convert annotated text between formats, and report what could not be carried over.
@@ -54,7 +54,4 @@ def convert(
     sentences, entities = len(examples), sum(len(example.segments) for example in examples)
     done = f"{sentences:,} sentences with {entities:,} entities, {read} to {written}: {target}"
     console.print(done, markup=False, highlight=False, soft_wrap=True)
-    for name, notes in (("reading", reading), ("writing", writing)):
-        if notes:
-            console.print(f"[bold]Noted while {name}[/bold]")
-            console.print(str(notes), markup=False, highlight=False, soft_wrap=True)
+    show_notes(console, {"reading": reading, "writing": writing})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from spansieve.cli.options import JsonFile
-from spansieve.data.corpus_stats import DataReport, report_of
+from spansieve.cli.outputs import write_json
+from spansieve.data.corpus_stats import DataReport, SplitReport, report_of
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import FORMATS, format_of, read_examples
 from spansieve.data.reader_warnings import ReaderWarnings
@@ -20,6 +20,7 @@ from spansieve.data.reader_warnings import ReaderWarnings
 MAX_WIDTHS_SHOWN = 15
 FORMAT_HELP = f"one of {', '.join(FORMATS)}; detected where not given"
 OPTION_HELP = "an option of the format's reader, such as tag_column=2, scheme=plain, spans=extent or split=train"
+ReadOptions = Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)]
 
 
 def data(
@@ -31,7 +32,7 @@ def data(
     max_width: Annotated[
         int | None, typer.Option(help="count the entities that a model with this max_width would lose")
     ] = None,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)] = None,
+    option: ReadOptions = None,
     json_file: JsonFile = None,
 ) -> None:
     """Report what is in a corpus.
@@ -48,8 +49,7 @@ def data(
         notes[name] = ReaderWarnings()
         splits[name] = read_examples(path, format, notes[name], **read_options(option))
     report = report_of(splits, max_width, {name: noted.counts for name, noted in notes.items()})
-    if json_file is not None:
-        json_file.write_text(json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    write_json(report, json_file)
     show_report(Console(), report, notes)
 
 
@@ -94,9 +94,14 @@ def show_report(console: Console, report: DataReport, notes: dict[str, ReaderWar
     console.print(_widths(report))
     for line in _remarks(report):
         console.print(line, soft_wrap=True)
-    for name, noted in notes.items():
+    show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
+
+
+def show_notes(console: Console, notes: dict[str, ReaderWarnings]) -> None:
+    """Show what was noted while doing each of the things."""
+    for doing, noted in notes.items():
         if noted:
-            console.print(f"[bold]Noted while reading {name}[/bold]")
+            console.print(f"[bold]Noted while {doing}[/bold]")
             console.print(str(noted), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -128,8 +133,7 @@ def _overview(report: DataReport) -> Table:
 
 def _labels(report: DataReport) -> Table:
     table = _table("label", report)
-    names = dict.fromkeys(label for split in report.splits.values() for label in split.labels)
-    for name in names:
+    for name in dict.fromkeys(label for split in report.splits.values() for label in split.labels):
         table.add_row(name, *(f"{split.labels.get(name, 0):,}" for split in report.splits.values()))
     return table
 
@@ -138,22 +142,19 @@ def _widths(report: DataReport) -> Table:
     """How many entities have each width, and the share that a max_width of it keeps."""
     table = _table("width", report)
     widths = sorted({width for split in report.splits.values() for width in split.widths})
-    for width in widths[:MAX_WIDTHS_SHOWN]:
-        table.add_row(str(width), *(_share(split.widths, width, split.entities) for split in report.splits.values()))
+    rows = [(str(width), width, width) for width in widths[:MAX_WIDTHS_SHOWN]]
     if len(widths) > MAX_WIDTHS_SHOWN:
-        table.add_row(
-            f"{widths[MAX_WIDTHS_SHOWN]}–{widths[-1]}",
-            *(
-                f"{sum(n for width, n in split.widths.items() if width >= widths[MAX_WIDTHS_SHOWN]):,} (100.0 %)"
-                for split in report.splits.values()
-            ),
-        )
+        least, most = widths[MAX_WIDTHS_SHOWN], widths[-1]
+        rows.append((f"{least}–{most}", least, most))
+    for name, least, most in rows:
+        table.add_row(name, *(_share(split, least, most) for split in report.splits.values()))
     return table
 
 
-def _share(widths: dict[int, int], width: int, entities: int) -> str:
-    kept = sum(count for other, count in widths.items() if other <= width)
-    return f"{widths.get(width, 0):,} ({100 * kept / max(entities, 1):.1f} %)"
+def _share(split: SplitReport, least: int, most: int) -> str:
+    count = sum(n for width, n in split.widths.items() if least <= width <= most)
+    kept = sum(n for width, n in split.widths.items() if width <= most)
+    return f"{count:,} ({100 * kept / max(split.entities, 1):.1f} %)"
 
 
 def _table(first: str, report: DataReport) -> Table:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, Model, Probability, ProbabilityKind
+from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, ModelOrExport, Probability
+from spansieve.cli.outputs import json_line, write_json
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
@@ -25,7 +25,7 @@ MIN_LOSS = 0.01  # the share of gold from which on there is a next step
 
 
 def evaluate(
-    model: Model,
+    model: ModelOrExport,
     data: LabelledData,
     format: DataFormat = None,
     json_file: JsonFile = None,
@@ -42,7 +42,7 @@ def evaluate(
     precision: Annotated[
         float | None, typer.Option(help="a precision that you need, such as 0.95: shows the thresholds for it")
     ] = None,
-    probability: Probability = ProbabilityKind.given_candidates,
+    probability: Probability = "given-candidates",
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
 ) -> None:
@@ -54,10 +54,8 @@ def evaluate(
 
     Example: spansieve evaluate runs/demo/model test.conll --errors errors.html --precision 0.99
     """
-    from spansieve.cli.inputs import read_with_warnings
+    from spansieve.cli.inputs import load_predictor, read_with_warnings
     from spansieve.cli.score_tables import confusion_table, errors_table, reliability_table
-    from spansieve.evaluation.plots import draw_reliability
-    from spansieve.integrations.hub import load
     from spansieve.prediction.model_evaluation import assess
 
     if precision is not None and not 0 < precision <= 1:
@@ -67,14 +65,16 @@ def evaluate(
             wanted = f"--errors must be a {' or '.join(ERROR_FILES)} file in a folder that exists"
             raise typer.BadParameter(f"{wanted}, got {path}")
     console = Console()
-    predictor = load(model, device, probability=probability.value)
+    predictor = load_predictor(model, device, probability)
     examples = read_with_warnings(data, format, console)
     assessment = assess(predictor, examples, seed, precision)
     _show(console, assessment, data)
     if assessment.gold_outcomes is not None:
         console.print(_losses_line(assessment.gold_outcomes), highlight=False)
-        for step in _next_steps(assessment.gold_outcomes, cast("FilteredHead", predictor.tagger.head), examples):
+        for step in _next_steps(assessment.gold_outcomes, cast("Any", predictor).tagger.head, examples):
             console.print(f"[yellow]{step}[/]", highlight=False)
+    elif predictor.decoder_settings.filters:
+        console.print("where gold is lost (width, filter, path) needs the model itself, got an export", highlight=False)
     if errors:
         console.print(errors_table(assessment.errors))
         console.print(confusion_table(assessment.errors))
@@ -84,14 +84,15 @@ def evaluate(
     if precision is not None:
         _show_thresholds(console, assessment, precision)
     if calibration is not None:
+        from spansieve.evaluation.plots import draw_reliability
+
         console.print(reliability_table(assessment.calibration))
         draw_reliability(assessment.calibration, calibration, title=data.name)
         console.print(f"drawn to {escape(str(calibration))}", highlight=False, soft_wrap=True)
     if assessment.unknown_labels:
         names = escape(", ".join(assessment.unknown_labels))
         console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
-    if json_file is not None:
-        json_file.write_text(json.dumps(assessment.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(assessment, json_file)
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:
@@ -166,7 +167,6 @@ def _show_thresholds(console: Console, assessment: Assessment, precision: float)
 
 
 def _write_errors(path: Path, title: str, examples: Sequence[Example], assessment: Assessment) -> None:
-    from spansieve.cli.outputs import json_line
     from spansieve.evaluation.error_page import error_page
 
     if path.suffix.lower() == ".html":

@@ -17,11 +17,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import typer
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from spansieve.data.example import Example
     from spansieve.data.reader_warnings import ReaderWarnings
+    from spansieve.decoding.prediction import Probability
+    from spansieve.prediction.text_predictor import TextPredictor
 
 STDIN = Path("-")
 JSON_SUFFIXES = (".jsonl", ".ndjson")
@@ -122,11 +126,9 @@ def _refuse_path(text: str) -> None:
 
 def _records(path: Path, whole: bool) -> Iterator[Record]:
     if path.suffix in JSON_SUFFIXES:
-        yield from json_lines(path)
-    elif path == STDIN:
-        yield from ({"text": text} for text in _texts(path, whole))
-    else:
-        yield from ({"text": text, "file": str(path)} for text in _texts(path, whole))
+        return json_lines(path)
+    source = {} if path == STDIN else {"file": str(path)}
+    return ({"text": text, **source} for text in _texts(path, whole))
 
 
 def json_lines(path: Path) -> Iterator[Record]:
@@ -199,3 +201,31 @@ def read_with_warnings(path: Path, format: str | None, console: Console) -> list
     if warnings:
         console.print(f"[yellow]{escape(f'{path}: {warnings}')}[/]", highlight=False, soft_wrap=True)
     return examples
+
+
+# ---- Models ----------------------------------------------------------------------------------------------------------
+
+
+def load_predictor(model: str, device: str, probability: Probability, threads: int | None = None) -> TextPredictor:
+    """Load a model, or an export of one, which comes without torch and takes so many threads."""
+    from spansieve.prediction.onnx.folder import is_export
+
+    if not is_export(model):
+        from spansieve.integrations.hub import load
+
+        return load(model, device, probability=probability)
+    if device != "cpu":
+        raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
+    from spansieve.prediction.onnx import load as load_export
+
+    return load_export(model, threads, probability=probability)
+
+
+def name_of(model: str | Path) -> str:
+    """The name of a model: `runs/demo/model` is the model of the run `demo`.
+
+    >>> name_of("runs/demo/model"), name_of("models/people")
+    ('demo', 'people')
+    """
+    place = Path(model).resolve()
+    return place.parent.name if place.name == "model" and place.parent.name else place.name

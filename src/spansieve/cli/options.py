@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from spansieve.decoding import prediction
+
 Model = Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)]
+ModelOrExport = Annotated[
+    str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
+]
 LabelledData = Annotated[
     Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)
 ]
@@ -29,26 +33,13 @@ JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="a
 Device = Annotated[str, typer.Option(help="cpu or cuda")]
 
 
-class Tool(str, Enum):
-    """The annotation tools that suggestions are written for."""
-
-    prodigy = "prodigy"
-    label_studio = "label-studio"
-    doccano = "doccano"
-    jsonl = "jsonl"
-
-
+Tool = Literal["prodigy", "label-studio", "doccano", "jsonl"]
 ForTool = Annotated[Tool, typer.Option("--as", help="the annotation tool to write for")]
-
-
-class ProbabilityKind(str, Enum):
-    """The probabilities that a model that filters can give its entities."""
-
-    given_candidates = "given-candidates"
-    with_filter = "with-filter"
-
-
 Probability = Annotated[
-    ProbabilityKind,
+    prediction.Probability,
     typer.Option(help="for models that filter: the marginal given the candidates, or that times the filter's own"),
 ]
+Sentences = Annotated[
+    bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
+]
+MinProbability = Annotated[float, typer.Option("--threshold", help="leave out what is less probable", min=0, max=1)]

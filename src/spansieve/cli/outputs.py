@@ -6,11 +6,13 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from spansieve.cli.inputs import name_of
 from spansieve.cli.options import Tool
 
 if TYPE_CHECKING:
@@ -31,12 +33,23 @@ def json_line(record: Any) -> str:
     return line + "\n"
 
 
+def opened(output: Path | None) -> AbstractContextManager[IO[str]]:
+    """Open a file to write, or standard output."""
+    return nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8")
+
+
+def write_json(report: Any, file: Path | None) -> None:
+    """Write the figures of a report to a file, where one was asked for."""
+    if file is not None:
+        file.write_text(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 # ---- Suggestions -----------------------------------------------------------------------------------------------------
 
 
 def model_version(model: str, tagger: Tagger) -> str:
     """The model's name, and a version that changes with its weights."""
-    from spansieve.models.storage import name_of, version_of
+    from spansieve.models.storage import version_of
 
     return f"{name_of(model)}-{version_of(tagger)}"
 
@@ -45,14 +58,11 @@ def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Pat
     """Write suggestions as they come, to a file or to standard output."""
     from spansieve.prediction.preannotation import FORMS
 
-    lines: Iterable[str] = (json_line(FORMS[tool.value](suggestion)) for suggestion in suggestions)
-    if tool is Tool.label_studio:
+    lines: Iterable[str] = (json_line(FORMS[tool](suggestion)) for suggestion in suggestions)
+    if tool == "label-studio":
         lines = _json_list(lines)
-    if output is None:
-        sys.stdout.writelines(lines)
-    else:
-        with output.open("w", encoding="utf-8") as target:
-            target.writelines(lines)
+    with opened(output) as target:
+        target.writelines(lines)
 
 
 def _json_list(lines: Iterable[str]) -> Iterator[str]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
-from enum import Enum
 from itertools import chain, groupby, tee
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
-from spansieve.cli.inputs import Record, json_lines, records_of_arguments, text_files
-from spansieve.cli.options import Device, OutputFile, Probability, ProbabilityKind, Whole
-from spansieve.cli.outputs import highlighted, json_line
+from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
+from spansieve.cli.options import Device, ModelOrExport, OutputFile, Probability, Sentences, Whole
+from spansieve.cli.outputs import highlighted, json_line, opened
 
 if TYPE_CHECKING:
     from spansieve.decoding.constraints import Constraints
@@ -23,18 +21,8 @@ if TYPE_CHECKING:
     from spansieve.segments import Entity
 
 
-class OutputForm(str, Enum):
-    """The forms in which entities are written."""
-
-    jsonl = "jsonl"
-    conll = "conll"
-    text = "text"
-
-
 def predict(
-    model: Annotated[
-        str, typer.Argument(help="a model's folder, or an export's, or a model's name on the Hub", show_default=False)
-    ],
+    model: ModelOrExport,
     texts: Annotated[
         list[str] | None,
         typer.Argument(help="texts, or files where --file is given; standard input if there is neither"),
@@ -49,9 +37,7 @@ def predict(
         ),
     ] = None,
     whole: Whole = False,
-    sentences: Annotated[
-        bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
-    ] = True,
+    sentences: Sentences = True,
     threshold: Threshold = None,
     fixed: Fixed = None,
     require: Require = None,
@@ -59,10 +45,10 @@ def predict(
     ban: Ban = None,
     output: OutputFile = None,
     as_: Annotated[
-        OutputForm | None,
+        Literal["jsonl", "conll", "text"] | None,
         typer.Option("--as", help="JSON lines, CoNLL columns, or highlighted text, which a terminal gets by default"),
     ] = None,
-    probability: Probability = ProbabilityKind.given_candidates,
+    probability: Probability = "given-candidates",
     device: Device = "cpu",
 ) -> None:
     """Find the entities of texts.
@@ -75,8 +61,7 @@ def predict(
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole)
-    predictor = _loaded(model, device, probability)
-    form = as_ or (OutputForm.text if output is None and sys.stdout.isatty() else OutputForm.jsonl)
+    predictor = load_predictor(model, device, probability)
     constraints = None
     if options or fixed:
         # Both copies are read side by side, so that a chunk of the records is held and no more.
@@ -86,50 +71,32 @@ def predict(
             options.constraints(of_texts, predictor, sentences),
             options.constraints(of_fixed, predictor, sentences, are_fixed=True),
         )
-    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as target:
-        write = _write_conll if form is OutputForm.conll else _write_lines if form is OutputForm.jsonl else _write_text
-        write(target, predictor, chain(records, fixed_records), sentences, constraints)
+    form = as_ or ("text" if output is None and sys.stdout.isatty() else "jsonl")
+    records = chain(records, fixed_records)
+    with opened(output) as target:
+        if form == "conll":
+            _write_conll(target, predictor, records, sentences, constraints)
+            return
+        records, of_texts = tee(records)
+        stream = predictor.stream((record["text"] for record in of_texts), sentences=sentences, constraints=constraints)
+        predicted = ((record, entities) for record, (_, entities) in zip(records, stream))
+        if form == "text":
+            _write_text(target, predicted, predictor.labels)
+            return
+        for record, entities in predicted:
+            target.write(json_line({**record, "entities": [entity._asdict() for entity in entities]}))
+            target.flush()
 
 
-def _loaded(model: str, device: str, probability: ProbabilityKind) -> TextPredictor:
-    """Load a model, or an export of one, which comes without torch."""
-    from spansieve.prediction.onnx.folder import is_export
-
-    if not is_export(model):
-        from spansieve.integrations.hub import load
-
-        return load(model, device, probability=probability.value)
-    if device != "cpu":
-        raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
-    from spansieve.prediction.onnx import load as load_export
-
-    return load_export(model, probability=probability.value)
-
-
-def _predicted(
-    predictor: TextPredictor, records: Iterable[Record], sentences: bool, constraints: Iterable[Constraints] | None
-) -> Iterator[tuple[Record, list[Entity]]]:
-    records, of_texts = tee(records)
-    texts = (record["text"] for record in of_texts)
-    stream = predictor.stream(texts, sentences=sentences, constraints=constraints)
-    return ((record, entities) for record, (_, entities) in zip(records, stream))
-
-
-def _write_lines(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:
-    for record, entities in _predicted(predictor, *arguments):
-        target.write(json_line({**record, "entities": [entity._asdict() for entity in entities]}))
-        target.flush()
-
-
-def _write_text(target: IO[str], predictor: TextPredictor, *arguments: Any) -> None:
+def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], labels: tuple[str, ...]) -> None:
     """Write highlighted text, that of a file below the file's name."""
     console = Console(file=target, soft_wrap=True, highlight=False)
     name = None
-    for record, entities in _predicted(predictor, *arguments):
+    for record, entities in predicted:
         if record.get("file") != name:
             name = record.get("file")
             console.print(f"{name}:", style="dim", markup=False)
-        console.print(highlighted(record["text"], entities, predictor.labels))
+        console.print(highlighted(record["text"], entities, labels))
 
 
 def _write_conll(

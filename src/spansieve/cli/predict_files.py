@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from spansieve.cli.inputs import JSON_SUFFIXES, check_text_file
-from spansieve.cli.options import Device, Model
+from spansieve.cli.options import Device, MinProbability, Model, Sentences
 
 if TYPE_CHECKING:
     from spansieve.prediction.bulk.job import Job, Summary
@@ -32,10 +32,8 @@ def predict_files(
     text_column: Annotated[str, typer.Option(help="the column that is read")] = "text",
     entities_column: Annotated[str, typer.Option(help="the column that is added")] = "entities",
     error_column: Annotated[str, typer.Option(help="the column for why a row could not be read")] = "error",
-    sentences: Annotated[
-        bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
-    ] = True,
-    threshold: Annotated[float, typer.Option(help="leave out what is less probable", min=0, max=1)] = 0.0,
+    sentences: Sentences = True,
+    threshold: MinProbability = 0.0,
     device: Device = "cpu",
     precision: Annotated[str, typer.Option(help="of the encoder: fp32 or bf16")] = "fp32",
     workers: Annotated[int, typer.Option(help="processes that prepare text, for each copy of the model", min=0)] = 0,

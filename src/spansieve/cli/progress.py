@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
@@ -58,25 +60,16 @@ class TerminalObserver:
             "", total=num_steps, completed=step, epoch="-", loss="-", f1="-", speed="-", left=""
         )
 
+    def _update(self, report: StepReport | EpochReport, **fields: Any) -> None:
+        loss = f"{report.loss:.3f}"
+        self._progress.update(self._task, completed=report.step, epoch=report.epoch, loss=loss, **fields)
+
     def on_step(self, report: StepReport) -> None:
-        self._progress.update(
-            self._task,
-            completed=report.step,
-            epoch=report.epoch,
-            loss=f"{report.loss:.3f}",
-            speed=f"{report.tokens_per_second:,.0f}",
-            left=f"{duration(report.seconds_left)} left",
-        )
+        speed, left = f"{report.tokens_per_second:,.0f}", f"{duration(report.seconds_left)} left"
+        self._update(report, speed=speed, left=left)
 
     def on_epoch(self, report: EpochReport) -> None:
-        self._progress.update(
-            self._task,
-            completed=report.step,
-            epoch=report.epoch,
-            loss=f"{report.loss:.3f}",
-            f1=f"{100 * report.dev['f1']:.2f}",
-            left="",
-        )
+        self._update(report, f1=f"{100 * report.dev['f1']:.2f}", left="")
         if not self._has_header:
             if report.graph:
                 self.console.print(f"[dim]{GRAPH_COLUMNS}[/]", highlight=False)

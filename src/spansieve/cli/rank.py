@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from spansieve.cli.inputs import records_of_files
-from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextFiles, Tool, Whole
+from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextFiles, Whole
 from spansieve.cli.outputs import model_version, write_suggestions
-
-
-class Uncertainty(str, Enum):
-    """The measures of how unsure a model is of a text."""
-
-    entropy = "entropy"
-    least_confidence = "least-confidence"
-    margin = "margin"
-    filter = "filter"
 
 
 def rank(
     model: Model,
     files: TextFiles = None,
     by: Annotated[
-        Uncertainty, typer.Option(help="the measure of uncertainty; filter is the finest, for models that filter")
-    ] = Uncertainty.entropy,
+        Literal["entropy", "least-confidence", "margin", "filter"],
+        typer.Option(help="the measure of uncertainty; filter is the finest, for models that filter"),
+    ] = "entropy",
     per_token: Annotated[
         bool, typer.Option("--per-token", help="divide by length, so that long texts do not come first")
     ] = False,
     limit: Annotated[int | None, typer.Option(help="how many texts to write; all if not given", min=1)] = None,
     whole: Whole = False,
     output: OutputFile = None,
-    as_: ForTool = Tool.prodigy,
+    as_: ForTool = "prodigy",
     device: Device = "cpu",
 ) -> None:
     """Order unlabelled texts by how unsure a model is of them, for annotation.
@@ -49,6 +40,6 @@ def rank(
 
     predictor = load(model, device)
     version = model_version(model, predictor.tagger)
-    texts = ranked(predictor, [record["text"] for record in records], by.value, per_token, limit)
+    texts = ranked(predictor, [record["text"] for record in records], by, per_token, limit)
     suggestions = (Suggestion(records[text.place], *parts_of(text.sentences), text.score, version) for text in texts)
     write_suggestions(suggestions, as_, output)

@@ -13,40 +13,37 @@ from spansieve.evaluation.error_types import ERROR_KINDS, ErrorAnalysis
 from spansieve.evaluation.scores import Counts, Scores
 
 MAX_CONFUSIONS = 10  # of a table; --json has all
+COUNTS = ("gold", "predicted")
 
 
 def score_table(scores: Scores, title: str, intervals: Intervals | None = None) -> Table:
     """A table of the scores per label and over all; with intervals, also that of F1."""
-    names = ("precision", "recall", "F1", *(["95 % interval"] if intervals else []), "gold", "predicted")
-    table = _table(escape(title), "label", *names)
+    between = ["95 % interval"] if intervals else []
+    table = score_columns(title, "label", "precision", "recall", "F1", *between, *COUNTS)
 
-    def add(name: str, figures: tuple[float, float, float], interval: Interval | None, counts: Counts) -> None:
-        between = [] if intervals is None else [_between(interval)]
-        table.add_row(escape(name), *map(percent, figures), *between, f"{counts.gold:,}", f"{counts.predicted:,}")
+    def add(name: str, figures: tuple[float, float, float], counts: Counts, interval: Interval | None) -> None:
+        bounds = [] if intervals is None else [_between(interval)]
+        table.add_row(escape(name), *map(percent, figures), *bounds, f"{counts.gold:,}", f"{counts.predicted:,}")
 
     for label, counts in scores.by_label.items():
-        interval = None if intervals is None else intervals.by_label.get(label)
-        add(label, (counts.precision, counts.recall, counts.f1), interval, counts)
+        add(label, _figures(counts), counts, None if intervals is None else intervals.by_label.get(label))
     table.add_section()
-    micro = scores.micro
-    add("all (micro)", (micro.precision, micro.recall, micro.f1), None if intervals is None else intervals.f1, micro)
+    add("all (micro)", _figures(scores.micro), scores.micro, None if intervals is None else intervals.f1)
     macro = (scores.macro_precision, scores.macro_recall, scores.macro_f1)
-    add("all (macro)", macro, None if intervals is None else intervals.macro_f1, micro)
+    add("all (macro)", macro, scores.micro, None if intervals is None else intervals.macro_f1)
     return table
 
 
 def counts_table(parts: dict[str, Counts], title: str, name: str) -> Table:
-    table = _table(escape(title), name, "precision", "recall", "F1", "gold", "predicted")
+    table = score_columns(title, name, "precision", "recall", "F1", *COUNTS)
     for part, counts in parts.items():
-        figures = map(percent, (counts.precision, counts.recall, counts.f1))
-        table.add_row(part, *figures, f"{counts.gold:,}", f"{counts.predicted:,}")
+        table.add_row(part, *map(percent, _figures(counts)), f"{counts.gold:,}", f"{counts.predicted:,}")
     return table
 
 
 def reliability_table(calibration: Calibration) -> Table:
-    table = Table(title="of entities with this probability, so many are right", title_justify="left")
-    for column in ("probability", "mean", "right", "entities"):
-        table.add_column(column, justify="right")
+    columns = ("probability", "mean", "right", "entities")
+    table = score_columns("of entities with this probability, so many are right", *columns)
     for bin in calibration.bins:
         if bin.count:
             between = f"{bin.low:.1f} … {bin.high:.1f}"
@@ -55,7 +52,7 @@ def reliability_table(calibration: Calibration) -> Table:
 
 
 def errors_table(analysis: ErrorAnalysis) -> Table:
-    table = _table("errors by label, those of pairs under gold's", "label", *ERROR_KINDS)
+    table = score_columns("errors by label, those of pairs under gold's", "label", *ERROR_KINDS)
     for label, counts in analysis.by_label.items():
         table.add_row(escape(label), *map("{:,}".format, counts.values()))
     table.add_section()
@@ -65,7 +62,7 @@ def errors_table(analysis: ErrorAnalysis) -> Table:
 
 def confusion_table(analysis: ErrorAnalysis) -> Table:
     """A table of the labels that are most often predicted for another one, whatever the boundary."""
-    table = _table("gold labels predicted as others", "gold", "predicted", "entities", "% of gold")
+    table = score_columns("gold labels predicted as others", "gold", "predicted", "entities", "% of gold")
     pairs = [(*pair, count) for pair, count in analysis.confusion.most_common() if None not in pair]
     for gold, predicted, count in [row for row in pairs if row[0] != row[1]][:MAX_CONFUSIONS]:
         total = sum(number for (label, _), number in analysis.confusion.items() if label == gold)
@@ -75,7 +72,7 @@ def confusion_table(analysis: ErrorAnalysis) -> Table:
 
 def thresholds_table(thresholds: dict[str, Threshold], precision: float) -> Table:
     title = f"thresholds for a precision of {percent(precision)} % of each label"
-    table = _table(title, "label", "probability", "precision", "recall", "entities", "")
+    table = score_columns(title, "label", "probability", "precision", "recall", "entities", "")
     for label, found in thresholds.items():
         figures = (rounded_down(found.probability), percent(found.precision), percent(found.recall), f"{found.count:,}")
         table.add_row(escape(label), *figures, "" if found.precision >= precision else "the highest")
@@ -91,15 +88,19 @@ def rounded_down(probability: float) -> str:
     return f"{Decimal(repr(probability)).quantize(Decimal('1e-8'), ROUND_FLOOR).normalize():f}"
 
 
-def percent(value: float) -> str:
-    return f"{100 * value:.2f}"
-
-
-def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(first, title=title, title_justify="left")
+def score_columns(title: str, first: str, *columns: str) -> Table:
+    table = Table(first, title=escape(title), title_justify="left")
     for column in columns:
         table.add_column(column, justify="right")
     return table
+
+
+def _figures(counts: Counts) -> tuple[float, float, float]:
+    return counts.precision, counts.recall, counts.f1
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.2f}"
 
 
 def _between(interval: Interval | None) -> str:

@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from spansieve.cli.options import Device, Model, Probability, ProbabilityKind
+from spansieve.cli.options import Device, ModelOrExport, Probability
 
 if TYPE_CHECKING:
-    from spansieve.prediction.predictor import Predictor
+    from spansieve.prediction.text_predictor import TextPredictor
 
 TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
 
 
+LogLevel = Literal["debug", "info", "warning"]
+
+
 def serve(
-    model: Model,
+    model: ModelOrExport,
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free")] = 8000,
-    probability: Probability = ProbabilityKind.given_candidates,
+    probability: Probability = "given-candidates",
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(help=f"a file with the token that clients must send; or set {TOKEN_VARIABLE}", show_default=False),
     ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(help="pages that may call it, such as https://example.org, or * for all; none if not set"),
+    ] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="of the log on standard error: each request, or only what goes wrong")
+    ] = "info",
     max_body: Annotated[int, typer.Option(min=1, help="bytes of a request")] = 1_000_000,
     max_texts: Annotated[int, typer.Option(min=1, help="texts of a request")] = 128,
     max_characters: Annotated[int, typer.Option(min=1, help="characters of a text")] = 200_000,
@@ -38,12 +51,14 @@ def serve(
 ) -> None:
     """Serve a model over HTTP, with a page at /.
 
+    An export is served without torch. The log has a line for each request, with its id, and never a text.
+
     Example: spansieve serve runs/demo/model
     """
-    token = _token(token_file)
+    token, origins = _token(token_file), _origins(cors_origin or ())
     try:
-        from spansieve.integrations.hub import is_hub_name, load
-        from spansieve.models.storage import name_of
+        from spansieve.cli.inputs import load_predictor, name_of
+        from spansieve.prediction.onnx.folder import is_export
         from spansieve.serving import server
         from spansieve.serving.limits import Limits
     except ImportError as error:
@@ -51,8 +66,12 @@ def serve(
             raise
         raise ImportError(f"serving needs {error.name}: pip install 'spansieve[serve]'") from error
 
-    if not is_hub_name(model) and not Path(model).is_dir():
-        raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
+    is_torch_free = is_export(model)
+    if not is_torch_free and not Path(model).is_dir():
+        from spansieve.integrations.hub import is_hub_name
+
+        if not is_hub_name(model):
+            raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
     limits = Limits(
         body_bytes=max_body, texts=max_texts, text_characters=max_characters, queue=max_queue, seconds=timeout
     )
@@ -66,10 +85,23 @@ def serve(
     def on_ready() -> None:
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
-    def load_model() -> Predictor:
-        return load(model, device, probability=probability.value)
+    def load_model() -> TextPredictor:
+        if is_torch_free:
+            return load_predictor(model, device, probability, threads or server.default_threads())
+        server.set_torch_threads(threads)
+        return load_predictor(model, device, probability)
 
-    server.serve(load_model, name_of(model), listener, limits, token, threads, on_ready)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("spansieve").setLevel(log_level.upper())
+    server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
+
+
+def _origins(given: Sequence[str]) -> list[str]:
+    """Check the origins, which browsers compare letter by letter."""
+    for origin in given:
+        if origin != "*" and not re.fullmatch(r"https?://[^/\s*]+", origin):
+            raise ValueError(f"--cors-origin must be * or look like https://example.org, got {origin!r}")
+    return list(given)
 
 
 def _token(file: Path | None) -> str | None:

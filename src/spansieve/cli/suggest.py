@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from spansieve.cli.inputs import records_of_files
-from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextFiles, Tool, Whole
+from spansieve.cli.options import Device, ForTool, MinProbability, Model, OutputFile, TextFiles, Whole
 from spansieve.cli.outputs import model_version, write_suggestions
 
 
 def suggest(
     model: Model,
     files: TextFiles = None,
-    as_: ForTool = Tool.prodigy,
-    threshold: Annotated[float, typer.Option(help="leave out what is less probable", min=0, max=1)] = 0.0,
+    as_: ForTool = "prodigy",
+    threshold: MinProbability = 0.0,
     whole: Whole = False,
     output: OutputFile = None,
     device: Device = "cpu",

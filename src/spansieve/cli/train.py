@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from spansieve.cli.options import DataFormat
 from spansieve.config import BUILTIN, Config, parsed_setting, preset, presets, read_config, with_settings
-from spansieve.models.heads import HEADS
+from spansieve.models.heads import HEADS, head_class
 
 if TYPE_CHECKING:
     from spansieve.training.run import TrainingResult
@@ -38,10 +38,7 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="any other setting, such as training.seed=1 or training.batch_size=16",
-        ),
+        typer.Option("--set", help="any other setting, such as training.seed=1 or training.batch_size=16"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
@@ -53,12 +50,9 @@ def train(
 
     On several GPUs or machines: accelerate launch -m spansieve train …
     """
-    flags: dict[str, Any] = {
-        "model.head": head,
-        "model.encoder.name": encoder,
-        "training.epochs": epochs,
-    }
+    flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
     chosen = _configuration(config, preset_name, flags, settings or ())
+    head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver

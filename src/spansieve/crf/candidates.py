@@ -14,16 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    check_segments,
-    covered_tokens,
-    dense_index,
-    flat_segments,
-    segments_by_sentence,
-)
+from spansieve.crf.flat_segments import FlatSegments, check_segments, flat_segments, segments_by_sentence
+from spansieve.crf.gold import Gold, entity_gold
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
-from spansieve.crf.validation import arrays_to_device, checked_lengths, checked_scores
+from spansieve.crf.validation import checked_lengths, checked_scores
 from spansieve.segments import Segment
 
 
@@ -60,7 +54,7 @@ class Candidates:
     @classmethod
     def from_lists(cls, lists: Sequence[Sequence[Sequence[int]]], lengths: Tensor | Sequence[int]) -> Candidates:
         """Make candidates from one list of (start, end, label) per sentence, in any order."""
-        host = _host_lengths(lengths, len(lists))
+        host = checked_lengths(lengths, len(lists), np.iinfo(np.int64).max, torch.empty(0)).numpy()
         segments = flat_segments(lists)
         widest = int((segments.end - segments.start).max(initial=1))
         check_segments(segments, host, widest, None)
@@ -96,7 +90,7 @@ class Candidates:
         cls,
         local_scores: Tensor,
         lengths: Tensor | Sequence[int],
-        gold: Sequence[Sequence[Segment]],
+        gold: Sequence[Sequence[Segment]] | Gold,
         skip: bool = False,
         *,
         labels_per_span: int = 1,
@@ -113,15 +107,17 @@ class Candidates:
     @classmethod
     def _filtered(cls, local_scores, lengths, gold, skip, limits) -> Candidates:
         local_scores = checked_scores("local_scores", local_scores, 4).detach()
-        num_sentences, num_tokens, max_width, num_labels = local_scores.shape
+        num_sentences, num_tokens, max_width, _ = local_scores.shape
         lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores)
-        segments = None if gold is None else checked_gold(gold, lengths, max_width, num_labels)
+        ready_gold = None if gold is None else entity_gold(gold, local_scores, lengths)
         if local_scores.device.type == "cpu":
             from spansieve.crf.kernels.cpu import torch_api
 
-            offsets, start, end, label = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
+            segments = None if ready_gold is None else ready_gold.segments
+            kept = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
+            offsets, start, end, label = map(torch.from_numpy, kept.graph)
         else:
-            mask = candidate_mask(local_scores, lengths, segments, skip, limits)
+            mask = candidate_mask(local_scores, lengths, ready_gold, skip, limits)
             offsets, start, end, label = candidates_of_mask(mask)
         return cls(offsets, start, end, label, lengths, num_tokens, max_width)
 
@@ -197,17 +193,6 @@ class Candidates:
         return edges
 
 
-def checked_gold(gold, lengths: Tensor, max_width: int, num_labels: int) -> FlatSegments:
-    if len(gold) != len(lengths):
-        raise ValueError(f"gold must be one sequence of segments per sentence, {len(lengths)}, got {len(gold)}")
-    segments = flat_segments(gold)
-    if lengths.device.type == "cpu":
-        check_segments(segments, lengths.numpy(), max_width, num_labels)
-    else:  # the lengths are not read: that would synchronise the host
-        check_segments(segments, np.full(len(lengths), np.iinfo(np.int64).max), max_width, num_labels)
-    return segments
-
-
 def checked_limits(labels_per_span: int, budget: int | None) -> FilterLimits:
     if labels_per_span < 1:
         raise ValueError(f"labels_per_span must be at least 1, got {labels_per_span}")
@@ -217,19 +202,19 @@ def checked_limits(labels_per_span: int, budget: int | None) -> FilterLimits:
 
 
 def candidate_mask(
-    local_scores: Tensor,
-    lengths: Tensor,
-    gold: FlatSegments | None,
-    skip: bool,
-    limits: FilterLimits = PLAIN_FILTER,
+    local_scores: Tensor, lengths: Tensor, gold: Gold | None, skip: bool, limits: FilterLimits = PLAIN_FILTER
 ) -> Tensor:
     """The filter as a mask (B, L, K, Y), in tensor operations: its definition, and for devices without a kernel."""
     mask = kept_mask(local_scores, lengths, limits)
     if gold is None:
         return mask
-    arrays = (covered_tokens(gold, local_scores.shape[1]), dense_index(gold, local_scores.shape))
-    covered, index = arrays_to_device(arrays, local_scores.device)
-    return masked_for_training(mask, None if skip else covered, index)
+    if not skip:
+        assert gold.covered is not None
+        end = span_ends(mask)
+        start, last = torch.arange(len(end), device=end.device)[:, None], gold.covered.shape[1] - 1
+        mask &= (gold.covered[:, end.clamp(max=last)] > gold.covered[:, start])[..., None]
+    mask.view(-1).index_fill_(0, gold.parts.part, True)
+    return mask
 
 
 def kept_mask(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> Tensor:
@@ -241,17 +226,6 @@ def kept_mask(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> Te
     if limits.budget is not None:
         above = (local_scores - local_scores[..., :1]).masked_fill(~mask, -torch.inf)
         mask &= _are_best(above.view(num_sentences, -1), limits.budget).view(mask.shape)
-    return mask
-
-
-def masked_for_training(mask: Tensor, covered: Tensor | None, index: Tensor) -> Tensor:
-    """Apply the training rules to a mask, in place: drop what is clear of gold, by the `covered` tokens (B, L + 1), how
-    many of those before each position lie in gold, and add the flat indices of gold, (G,)."""
-    if covered is not None:
-        end = span_ends(mask)
-        start, last = torch.arange(len(end), device=end.device)[:, None], covered.shape[1] - 1
-        mask &= (covered[:, end.clamp(max=last)] > covered[:, start])[..., None]
-    mask.view(-1).index_fill_(0, index, True)
     return mask
 
 
@@ -284,7 +258,3 @@ def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def in_place(flat: Tensor, index: Tensor, shape: torch.Size) -> Tensor:
     """Scatter values of the candidates, (N,), into (B, L, K, Y), with 0 elsewhere."""
     return flat.new_zeros(shape.numel()).index_put((index,), flat).view(shape)
-
-
-def _host_lengths(lengths: Tensor | Sequence[int], num_sentences: int) -> np.ndarray:
-    return checked_lengths(lengths, num_sentences, np.iinfo(np.int64).max, torch.empty(0)).numpy()

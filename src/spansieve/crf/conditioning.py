@@ -31,6 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spansieve.crf.candidate_distribution import CandidateDistribution
 from spansieve.crf.candidates import Candidates
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.evidence import (
@@ -43,7 +44,6 @@ from spansieve.crf.evidence import (
     impossible_segments,
     in_banned_pair,
 )
-from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, named, named_at
 from spansieve.crf.gold import Gold, Parts
@@ -108,15 +108,12 @@ def _given_filtered(model: FilteredSemiMarkov, known, banned, remove: bool) -> F
     candidates = _candidates(left.nodes, model.candidates)
     skip = _skip_left(model, left, banned if remove else ())
     transition = _without_pairs(model.transition, banned)
-    if model.dense_scores is None:
-        is_forbidden = torch.from_numpy(left.is_forbidden).to(model.scores.device)
-        scores = _looked_up(model, left.nodes).masked_fill(is_forbidden, -torch.inf)
-        return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=model._kernel)
-    dense = model.dense_scores
+    scores = _scores_of(model, left.nodes)
     if left.is_forbidden.any():
-        index = torch.from_numpy(dense_index(left.nodes, dense.shape)[left.is_forbidden]).to(dense.device)
-        dense = dense.flatten().index_fill(0, index, -torch.inf).view(dense.shape)
-    return FilteredByIndex(candidates, dense, transition, skip, kernel=model._kernel)
+        index = np.arange(len(scores)) if scores.ndim == 1 else dense_index(left.nodes, scores.shape)
+        is_forbidden = torch.from_numpy(index[left.is_forbidden]).to(scores.device)
+        scores = scores.flatten().index_fill(0, is_forbidden, -torch.inf).view(scores.shape)
+    return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=model._kernel)
 
 
 def _skip_left(model: FilteredSemiMarkov, left: Left, banned: Collection[Pair]) -> bool | Tensor:
@@ -143,7 +140,7 @@ def _given_nested(model: NestedSegments, known, banned) -> NestedSegments:
     if isinstance(model, NestedGiven):  # what was required before still is
         required = required | _of_before(model.is_required, left.nodes, model)
     is_required = torch.from_numpy(required).to(candidates.start.device)
-    return NestedGiven(model, candidates, _looked_up(model, left.nodes), transition, is_required)
+    return NestedGiven(model, candidates, _scores_of(model, left.nodes), transition, is_required)
 
 
 # ---- Candidates ------------------------------------------------------------------------------------------------------
@@ -177,11 +174,10 @@ def _of_before(mask: Tensor, nodes: FlatSegments, model: FilteredSemiMarkov | Ne
     return np.concatenate((mask.cpu().numpy(), [False]))[index]
 
 
-def _looked_up(model: FilteredSemiMarkov | NestedSegments, nodes: FlatSegments) -> Tensor:
-    """Gather the scores of nodes, which must have been candidates where scores are not dense."""
+def _scores_of(model: FilteredSemiMarkov | NestedSegments, nodes: FlatSegments) -> Tensor:
+    """The scores of nodes, (N,), which must have been candidates; or where there are dense scores, those."""
     if model.dense_scores is not None:
-        index = torch.from_numpy(dense_index(nodes, model.dense_scores.shape)).to(model.dense_scores.device)
-        return model.dense_scores.flatten().index_select(0, index)
+        return model.dense_scores
     known = index_in(nodes, model.candidates.on_host())
     if (known < 0).any():
         k = int((known < 0).argmax())
@@ -271,9 +267,9 @@ class NestedGiven(NestedSegments):
         by_depth = transition.index_select(0, self._label_of).index_select(1, self._label_of)
         by_depth = by_depth.masked_fill(~torch.from_numpy(labels.can_meet).to(device), -torch.inf)
         nodes = replace(candidates, label=torch.from_numpy(labels.of_node).to(device))
-        super().__init__(nodes, scores, by_depth, kernel=model._kernel)
-        self.candidates, self.dense_scores, self.is_required = candidates, model.dense_scores, is_required
-        self.has_labels, self.label_transition, self._required = model.has_labels, transition, labels.required
+        CandidateDistribution.__init__(self, candidates, scores, by_depth, model._kernel, nodes)
+        self._nodes, self._required, self.is_required = nodes, labels.required, is_required
+        self.has_labels, self.label_transition = model.has_labels, transition
 
     @property
     def transition_counts(self) -> Tensor:

@@ -68,23 +68,17 @@ class FilteredOnCpu(FilteredFromScores):
     def _part_sentence(self) -> Tensor | None:
         return torch.from_numpy(self._kept.sentence)
 
-    @property
-    def marginals(self) -> Tensor:
-        return self._scattered(super().marginals)
-
-    def _scattered(self, flat: Tensor) -> Tensor:
-        return in_place(flat, self._index, self.dense_scores.shape)
-
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         # The scores can only be this distribution's own, which the filter looked up.
-        return self._kernel.kept_sums(self._kept, transition, self.lengths, self.skip, with_marginals)
+        kept, lengths = self._kept, self.lengths
+        return self._kernel.kept_sums(*kept.graph, kept.score, transition, lengths, self.skip, with_marginals)
 
     def _input_gradients(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Written straight to the dense scores: to go by the flat ones takes as long as the sweep."""
         if not torch.is_grad_enabled():
             return self._kernel.dense_expectations(gradient, marginals, counts, self._kept, self.dense_scores.shape)
         to_flat, to_transition = super()._input_gradients(gradient, marginals, counts)
-        return self._scattered(to_flat), to_transition
+        return in_place(to_flat, self._index, self.dense_scores.shape), to_transition
 
     def score(self, structures: Sequence[Any] | Gold) -> Tensor:
         return self._possible(super().score(structures), structures)

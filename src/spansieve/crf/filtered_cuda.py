@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, candidates_of_mask, kept_mask, masked_for_training
+from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask
 from spansieve.crf.filtered_semi_markov import DenseInputs, FilteredFromScores
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.semirings import Semiring
@@ -37,10 +37,7 @@ class FilteredOnCuda(FilteredFromScores):
         local_scores, gold, limits = self._inputs.local_scores, self._inputs.gold, self._inputs.limits
         if limits.budget is None:
             return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip, limits.labels_per_span)
-        mask = kept_mask(local_scores, self.lengths, limits)
-        if gold is None:
-            return mask
-        return masked_for_training(mask, None if self.skip else gold.covered, gold.parts.part)
+        return candidate_mask(local_scores, self.lengths, gold, self._inputs.skip, limits)
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]

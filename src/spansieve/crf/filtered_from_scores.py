@@ -10,12 +10,11 @@ from types import ModuleType
 
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask, in_place
+from spansieve.crf.candidates import Candidates, candidate_mask, candidates_of_mask
 from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.filtered_cuda import FilteredOnCuda
 from spansieve.crf.filtered_semi_markov import DenseInputs, FilteredSemiMarkov
-from spansieve.crf.flat_segments import check_segments, dense_index, named
-from spansieve.crf.gold import Gold
+from spansieve.crf.gold import Gold, entity_gold
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
@@ -49,55 +48,15 @@ def filtered_from_scores(
         raise ValueError(f"global_scores must have at least one width and one label, got {tuple(scores.shape)}")
     transition = checked_transition(transition, scores, num_labels, look=not is_fused)
     lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
-    ready_gold = None if gold is None else _ready(gold, scores, lengths)
+    ready_gold = None if gold is None else entity_gold(gold, scores, lengths)
     local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
     local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
     inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready_gold, skip, limits)
     if is_fused:
         is_dense_cheaper = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
         return FilteredOnCpuDense(inputs, kernel) if is_dense_cheaper else FilteredOnCpu(inputs, kernel)
-    return FilteredOnCuda(inputs, kernel) if can(kernel, "dense_filtered_sums") else _by_index(inputs, kernel)
-
-
-def _ready(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
-    limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would synchronise the host
-    if not isinstance(gold, Gold):
-        gold = Gold.from_segments(gold, scores.shape, limits, scores.device)
-    elif gold.segments is not None and limits is not None and gold.shape == tuple(scores.shape):
-        check_segments(gold.segments, limits, scores.shape[2], scores.shape[3])
-    if gold.segments is None or gold.shape != tuple(scores.shape):
-        raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {gold.shape}")
-    if len(gold.segments.label) and gold.segments.label.min() < 1:
-        at = int(gold.segments.label.argmin())
-        segment = named((gold.segments.start[at], gold.segments.end[at], 0))
-        raise ValueError(f"{segment} of sentence {gold.segments.sentence[at]} must have a label above 0, as 0 is null")
-    return gold
-
-
-def _by_index(inputs: DenseInputs, kernel: ModuleType) -> FilteredByIndex:
-    mask = candidate_mask(inputs.local_scores, inputs.lengths, inputs.gold_segments, inputs.skip, inputs.limits)
-    candidates = Candidates(*candidates_of_mask(mask), inputs.lengths, *inputs.global_scores.shape[1:3])
-    return FilteredByIndex(candidates, inputs.global_scores, inputs.transition, inputs.skip, kernel=kernel)
-
-
-class FilteredByIndex(FilteredSemiMarkov):
-    """The filtered distribution, with scores gathered from dense ones. `marginals` are dense again, (B, L, K, Y)."""
-
-    def __init__(
-        self,
-        candidates: Candidates,
-        dense_scores: Tensor,
-        transition: Tensor,
-        skip: bool | Tensor,
-        *,
-        kernel: ModuleType | None = None,
-    ) -> None:
-        self.dense_scores: Tensor = dense_scores
-        self.lengths = candidates.lengths
-        self._index = dense_index(candidates, dense_scores.shape)
-        flat = dense_scores.flatten().index_select(0, self._index)
-        super().__init__(candidates, flat, transition, skip, kernel=kernel)
-
-    @property
-    def marginals(self) -> Tensor:
-        return in_place(super().marginals, self._index, self.dense_scores.shape)
+    if can(kernel, "dense_filtered_sums"):
+        return FilteredOnCuda(inputs, kernel)
+    mask = candidate_mask(local_scores, lengths, ready_gold, skip, limits)
+    candidates = Candidates(*candidates_of_mask(mask), lengths, num_tokens, max_width)
+    return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=kernel)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spansieve.crf.candidate_distribution import CandidateDistribution
 from spansieve.crf.candidates import Candidates, checked_limits
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.flat_segments import (
@@ -22,19 +22,16 @@ from spansieve.crf.flat_segments import (
     dense_index,
     flat_segments,
     in_order,
-    index_in,
     named_at,
     segments_by_sentence,
 )
 from spansieve.crf.gold import FlatParts, Gold, Parts
 from spansieve.crf.kernels import FilterLimits, Sums, reference
-from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.validation import checked_scores, checked_transition
 from spansieve.segments import Segment
 
 
-class FilteredSemiMarkov(Distribution):
+class FilteredSemiMarkov(CandidateDistribution):
     """A distribution over the maximal sets of non-overlapping candidates of each sentence; with `skip`, over all sets.
 
     `skip` may also be a mask (N,) of the candidates that may be skipped: a set is then a path when none of the others
@@ -42,10 +39,9 @@ class FilteredSemiMarkov(Distribution):
     is `log_partition` and Algorithm 2 is `mode`.
 
     A structure is a tuple of Segments, none of them null; what they leave uncovered is null. `scores[c]` is the global
-    score of candidate c. Time O(N + P·K·Y + P·Y²) for N candidates with P distinct starts, however many the edges.
+    score of candidate c; or scores are those of every span, (B, L, K, Y), and so are then `marginals`, 0 where nothing
+    is kept. Time O(N + P·K·Y + P·Y²) for N candidates with P distinct starts, however many the edges.
     """
-
-    dense_scores: Tensor | None = None  # (B, L, K, Y): of every span, where the candidates' scores come from there
 
     def __init__(
         self,
@@ -56,20 +52,11 @@ class FilteredSemiMarkov(Distribution):
         *,
         kernel: ModuleType | None = None,
     ) -> None:
-        scores = checked_scores("scores", scores, 1)
         if isinstance(skip, Tensor) and (skip.shape != (len(candidates),) or skip.dtype is not torch.bool):
             wanted = f"a mask of shape ({len(candidates)},), one per candidate"
             raise ValueError(f"skip must be True, False or {wanted}, got {skip.dtype} of shape {tuple(skip.shape)}")
-        if len(scores) != len(candidates):
-            raise ValueError(f"scores must be one per candidate, {len(candidates)}, got {len(scores)}")
-        transition = checked_transition(transition, scores)
-        if len(candidates) and scores.device.type == "cpu" and int(candidates.label.max()) >= len(transition):
-            raise ValueError(
-                f"transition must have a row for each label up to {int(candidates.label.max())}, got {len(transition)}"
-            )
-        self.candidates = candidates
         self.skip = skip
-        super().__init__(scores, transition, candidates.num_sentences, kernel or kernel_for(scores))
+        super().__init__(candidates, scores, transition, kernel)
 
     @classmethod
     def from_scores(
@@ -120,10 +107,6 @@ class FilteredSemiMarkov(Distribution):
         offsets, *columns = self.candidates.on_host()
         return segments_by_sentence(FlatSegments(np.searchsorted(index, offsets), *(x[index] for x in columns)))
 
-    @property
-    def _part_sentence(self) -> Tensor | None:
-        return self.candidates.sentence
-
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = in_order(flat_segments(structures))
         return self._parts_of_segments(segments)
@@ -144,8 +127,7 @@ class FilteredSemiMarkov(Distribution):
 
     def _nodes_of_paths(self, segments: FlatSegments) -> np.ndarray:
         """The candidate of each segment. Raises unless the segments of each sentence are a path."""
-        candidates, windows = self.candidates, self.candidates.windows(self.skip)
-        node = index_among(candidates, segments)
+        node, windows = self._index_of(segments), self.candidates.windows(self.skip)
         first, last = np.array(windows.first, np.int64)[node], np.array(windows.last, np.int64)[node]
         before = np.concatenate(([-1], node[:-1]))
         begins = np.zeros(len(node), bool)
@@ -201,11 +183,6 @@ class FilteredFromScores(FilteredSemiMarkov):
     def _gathered(self, part_scores: Tensor) -> Tensor:
         return part_scores.flatten().index_select(0, self._index)
 
-    @cached_property
-    def _index(self) -> Tensor:
-        """The flat index of the candidates in the dense scores, (N,)."""
-        return dense_index(self.candidates, self.dense_scores.shape)
-
     def _part_index(self, nodes: np.ndarray, segments: FlatSegments) -> np.ndarray:
         return dense_index(segments, self.dense_scores.shape)
 
@@ -223,17 +200,6 @@ def _maker():
     from spansieve.crf.filtered_from_scores import filtered_from_scores
 
     return filtered_from_scores
-
-
-def index_among(candidates: Candidates, segments: FlatSegments) -> np.ndarray:
-    """The position of each segment among the candidates."""
-    index = index_in(segments, candidates.on_host())
-    if (index < 0).any():
-        at = int((index < 0).argmax())
-        raise ValueError(
-            f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} is no candidate"
-        )
-    return index
 
 
 def _raise_no_edge(segments: FlatSegments, at: int, where: str) -> None:

@@ -128,3 +128,16 @@ class Gold:
     def to(self, device: torch.device | str) -> Gold:
         parts = Parts(*(getattr(self.parts, field.name).to(device) for field in fields(Parts)))
         return replace(self, parts=parts, covered=None if self.covered is None else self.covered.to(device))
+
+
+def entity_gold(gold: Sequence[Sequence[Segment]] | Gold, scores: Tensor, lengths: Tensor) -> Gold:
+    """Gold ready for a model of entities, whose dense scores these are: checked, and with no null segments."""
+    limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would synchronise the host
+    if not isinstance(gold, Gold):
+        gold = Gold.from_segments(gold, scores.shape, limits, scores.device)
+    if gold.segments is None or gold.shape != tuple(scores.shape):
+        raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {gold.shape}")
+    num_sentences, num_tokens, max_width, num_labels = scores.shape
+    limits = np.full(num_sentences, num_tokens) if limits is None else limits
+    check_segments(gold.segments, limits, max_width, num_labels)
+    return gold

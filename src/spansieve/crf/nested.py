@@ -14,12 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import Candidates, checked_limits, in_place
-from spansieve.crf.distribution import Distribution
-from spansieve.crf.filtered_semi_markov import index_among
+from spansieve.crf.candidate_distribution import CandidateDistribution
+from spansieve.crf.candidates import Candidates, checked_limits
 from spansieve.crf.flat_segments import (
     FlatSegments,
-    dense_index,
     flat_segments,
     named_at,
     offsets_of,
@@ -27,13 +25,12 @@ from spansieve.crf.flat_segments import (
 )
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import RequiredDepths, Sums, reference
-from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.kernels.semirings import Semiring
-from spansieve.crf.validation import arrays_to_device, checked_scores, checked_transition
+from spansieve.crf.validation import arrays_to_device, checked_scores
 from spansieve.segments import Segment
 
 
-class NestedSegments(Distribution):
+class NestedSegments(CandidateDistribution):
     """A distribution over the laminar sets of the candidates of each sentence: of two segments one contains the other,
     or they share no token. A span is in a set at most once, with one label. Every such set counts, the empty one too.
 
@@ -45,7 +42,7 @@ class NestedSegments(Distribution):
     lie within others, O(L·K²) for each label that containers have where every span up to width K is kept.
     """
 
-    dense_scores: Tensor | None = None  # (B, L, K, Y): of every span, where the candidates' scores come from there
+    _required: RequiredDepths | None = None
 
     def __init__(
         self,
@@ -55,20 +52,11 @@ class NestedSegments(Distribution):
         *,
         kernel: ModuleType | None = None,
     ) -> None:
-        scores = checked_scores("scores", scores, 1)
-        if len(scores) != len(candidates):
-            raise ValueError(f"scores must be one per candidate, {len(candidates)}, got {len(scores)}")
+        self.has_labels = transition is not None
         # With one label for all, the recursion is that without labels.
-        nodes = candidates if transition is not None else replace(candidates, label=torch.zeros_like(candidates.label))
-        transition = scores.new_zeros(1, 1) if transition is None else checked_transition(transition, scores)
-        if len(nodes) and scores.device.type == "cpu" and int(nodes.label.max()) >= len(transition):
-            raise ValueError(
-                f"transition must have a row for each label up to {int(nodes.label.max())}, got {len(transition)}"
-            )
-        self.candidates = candidates
-        self._nodes, self.has_labels, self.label_transition = nodes, nodes is candidates, transition
-        self._required: RequiredDepths | None = None
-        super().__init__(scores, transition, candidates.num_sentences, kernel or kernel_for(scores))
+        self._nodes = candidates if self.has_labels else replace(candidates, label=torch.zeros_like(candidates.label))
+        super().__init__(candidates, scores, transition, kernel, self._nodes)
+        self.label_transition = self.transition
 
     @classmethod
     def from_scores(
@@ -97,19 +85,8 @@ class NestedSegments(Distribution):
         if gold is None:
             candidates = Candidates.from_local_scores(local_scores, lengths, **limits)
         else:
-            candidates = Candidates.for_training(local_scores, lengths, _listed(gold), skip=True, **limits)
-        flat = scores.flatten().index_select(0, dense_index(candidates, scores.shape))
-        distribution = NestedSegments(candidates, flat, transition, kernel=kernel)
-        distribution.dense_scores = scores
-        return distribution
-
-    @property
-    def marginals(self) -> Tensor:
-        """P(candidate): (N,), or like the dense scores where those are from there, 0 elsewhere. Differentiable."""
-        if self.dense_scores is None:
-            return super().marginals
-        shape = self.dense_scores.shape
-        return in_place(super().marginals, dense_index(self.candidates, shape), shape)
+            candidates = Candidates.for_training(local_scores, lengths, gold, skip=True, **limits)
+        return NestedSegments(candidates, scores, transition, kernel=kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.nested(semiring, scores, transition, self._nodes, self._required)
@@ -117,7 +94,7 @@ class NestedSegments(Distribution):
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         if self._kernel is reference:
             return super()._sums(scores, transition, with_marginals)
-        return self._kernel.nested_sums(self._nodes, scores, transition, with_marginals, self._required)
+        return self._kernel.nested_sums(self._nodes, scores, transition, self._required, with_marginals)
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         if self._kernel is reference:
@@ -134,15 +111,11 @@ class NestedSegments(Distribution):
         chosen = FlatSegments(offsets_of(sentence, self.num_sentences), start[order], end[order], label[order])
         return segments_by_sentence(chosen)
 
-    @property
-    def _part_sentence(self) -> Tensor | None:
-        return self.candidates.sentence
-
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = flat_segments(structures)
         order = _outermost_first(segments.sentence, segments.start, segments.end)
         segments = FlatSegments(segments.offsets, *(column[order] for column in segments[1:]))
-        node, sentence = index_among(self.candidates, segments), segments.sentence
+        node, sentence = self._index_of(segments), segments.sentence
         label = self._nodes.label.cpu().numpy()[node]
         around = containers(segments)
         parent = np.where(around < 0, 0, label[around])
@@ -151,15 +124,9 @@ class NestedSegments(Distribution):
         return Parts(*arrays_to_device((node, sentence, pair, sentence, offsets), self.scores.device))
 
     def _parts_of_gold(self, gold: Gold) -> Parts:
-        return self._parts(_listed(gold))
-
-
-def _listed(gold: Sequence[Sequence[Segment]] | Gold) -> Sequence[Sequence[Segment]]:
-    if not isinstance(gold, Gold):
-        return gold
-    if gold.segments is None:
-        raise ValueError("gold must be made by Gold.from_segments for a nested model, got one of tags")
-    return segments_by_sentence(gold.segments)
+        if gold.segments is None:
+            raise ValueError("gold must be made by Gold.from_segments for a nested model, got one of tags")
+        return self._parts(segments_by_sentence(gold.segments))
 
 
 def containers(segments: FlatSegments) -> np.ndarray:

@@ -18,50 +18,40 @@ from spansieve.data.tokenizer import Token, sentence_spans, split_at, tokens_of_
 from spansieve.segments import NamedSegment
 
 
-class Annotation(NamedTuple):
-    """An annotation: `text[start:end]` is a `label`."""
-
-    start: int
-    end: int
-    label: str
-
-
 class Document(NamedTuple):
-    """A text and its annotations: what the formats with character offsets hold."""
-
-    name: str | None
-    text: str
-    annotations: list[Annotation]
-
-
-def examples_of_text(
-    text: str,
-    annotations: Iterable[tuple[int, int, str]],
-    *,
-    document: str | None = None,
-    tokens: Sequence[Token] | None = None,
-    breaks: Iterable[int] = (),
-    only_breaks: bool = False,
-    split_sentences: bool = True,
-    location: str = "",
-    warnings: ReaderWarnings = IGNORED,
-) -> list[Example]:
-    """The sentences of an annotated text; `text` and `offsets` of each are those of the whole document.
+    """A text and its annotations: what the formats with character offsets hold.
 
     `tokens`: where the file brings its own; `breaks`: characters before which a sentence ends, such as a headline's
     end; with `only_breaks` none ends elsewhere; `location` names the file and line in errors and warnings.
     """
-    kept = _checked(text, annotations, location, warnings)
-    whole = list(tokens) if tokens is not None else tokens_of_text(text)
-    cut = split_at(whole, (border for start, end, _ in kept for border in (start, end)))
-    warnings.add("tokens cut where an entity begins or ends within them", location, len(cut) - len(whole))
-    if not cut:
-        return []
-    segments = sorted(_segments(cut, kept, location, warnings))
-    spans = [(0, len(cut))]
-    if split_sentences:
-        spans = sentence_spans(text, cut, [(start, end) for start, end, _ in kept], breaks, only_breaks)
-    return [_sentence(text, cut, span, segments, document) for span in spans]
+
+    name: str | None
+    text: str
+    annotations: Iterable[tuple[int, int, str]]  # `text[start:end]` is a label
+    location: str = ""
+    tokens: Sequence[Token] | None = None
+    breaks: Iterable[int] = ()
+    only_breaks: bool = False
+
+
+def examples_of_documents(
+    documents: Iterable[Document], split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
+) -> list[Example]:
+    """The sentences of annotated texts; `text` and `offsets` of each are those of the whole document."""
+    examples: list[Example] = []
+    for document in documents:
+        text, location = document.text, document.location
+        kept = _checked(document, warnings)
+        whole = tokens_of_text(text) if document.tokens is None else document.tokens
+        cut = split_at(whole, (border for start, end, _ in kept for border in (start, end)))
+        warnings.add("tokens cut where an entity begins or ends within them", location, len(cut) - len(whole))
+        segments = sorted(_segments(cut, kept, location, warnings))
+        spans = [(0, len(cut))] if cut else []
+        if split_sentences:
+            inside = [(start, end) for start, end, _ in kept]
+            spans = sentence_spans(text, cut, inside, document.breaks, document.only_breaks)
+        examples += [_sentence(document, cut, span, segments) for span in spans]
+    return examples
 
 
 def documents_of_examples(
@@ -74,7 +64,7 @@ def documents_of_examples(
     """
     for (name, text), group in groupby(examples, key=lambda example: (example.document, example.text)):
         if text is not None:
-            annotations = {Annotation(*_characters(e, segment), segment.label) for e in group for segment in e.segments}
+            annotations = {(*_characters(e, segment), segment.label) for e in group for segment in e.segments}
             yield Document(name, text, sorted(annotations))
             continue
         sentences = list(group)
@@ -83,11 +73,11 @@ def documents_of_examples(
         yield from (_joined(name, part) for part in ([sentences] if together else ([s] for s in sentences)))
 
 
-def distinct_names(documents: Iterable[Document], prefix: str = "document") -> Iterator[tuple[str, Document]]:
+def distinct_names(documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
     """Give each document a name that no other has, fit for a file."""
     seen: set[str] = set()
     for number, document in enumerate(documents, start=1):
-        name = (document.name or f"{prefix}-{number}").replace("/", "_").replace("\\", "_")
+        name = (document.name or f"document-{number}").replace("/", "_").replace("\\", "_")
         while name in seen:
             name = f"{name}-{number}"
         seen.add(name)
@@ -106,16 +96,12 @@ def sentence_text(example: Example) -> tuple[str, list[tuple[int, int]]]:
     return " ".join(example.tokens), offsets
 
 
-def _checked(
-    text: str, annotations: Iterable[tuple[int, int, str]], location: str, warnings: ReaderWarnings
-) -> list[tuple[int, int, str]]:
-    kept = []
-    for start, end, label in annotations:
-        if not 0 <= start <= end <= len(text):
-            message = (
-                f"{location}: an entity must lie within the {len(text)} characters of its text, got {start} to {end}"
-            )
-            raise DataError(f"{message} ({label})")
+def _checked(document: Document, warnings: ReaderWarnings) -> list[tuple[int, int, str]]:
+    location, length, kept = document.location, len(document.text), []
+    for start, end, label in document.annotations:
+        if not 0 <= start <= end <= length:
+            message = f"an entity must lie within the {length} characters of its text, got {start} to {end} ({label})"
+            raise DataError(f"{location}: {message}")
         if start == end:
             warnings.add("entities without characters left out", location)
         else:
@@ -137,16 +123,16 @@ def _segments(
 
 
 def _sentence(
-    text: str, tokens: Sequence[Token], span: tuple[int, int], segments: list[NamedSegment], document: str | None
+    document: Document, tokens: Sequence[Token], span: tuple[int, int], segments: list[NamedSegment]
 ) -> Example:
     start, end = span
     first, after = (bisect_left(segments, (border, 0, "")) for border in span)
     return Example(
         tuple(token.text for token in tokens[start:end]),
         tuple(NamedSegment(s.start - start, s.end - start, s.label) for s in segments[first:after]),
-        text=text,
+        text=document.text,
         offsets=tuple((token.start, token.end) for token in tokens[start:end]),
-        document=document,
+        document=document.name,
     )
 
 
@@ -160,7 +146,7 @@ def _joined(name: str | None, examples: Iterable[Example]) -> Document:
     for example in examples:
         text, offsets = sentence_text(example)
         for start, end, label in example.segments:
-            annotations.append(Annotation(position + offsets[start][0], position + offsets[end - 1][1], label))
+            annotations.append((position + offsets[start][0], position + offsets[end - 1][1], label))
         texts.append(text)
         position += len(text) + 2  # the blank line
     return Document(name, "\n\n".join(texts), annotations)

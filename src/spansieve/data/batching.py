@@ -7,9 +7,9 @@ run that was interrupted goes on where it was.
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from queue import Queue
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 STEPS_IN_POOL = 50  # sentences of so many steps are sorted by length together: little padding, much chance
@@ -40,11 +40,10 @@ def plan_epoch(lengths: Sequence[int], step_size: int, seed: int, epoch: int, sm
 
 
 def process_batches(step: Sequence[int], process: int, processes: int, parts: int) -> list[list[int]]:
-    """The batches of one process's part of a step, `parts` of them at most; none of them is empty."""
-    if len(step) < processes:
-        raise ValueError(
-            f"a step must have a sentence for each of the {processes} processes, got {len(step)}: train on fewer"
-        )
+    """The batches of one process's part of a step, `parts` of them at most; none of them is empty.
+
+    A step has a sentence for each process at least.
+    """
     own = step[process::processes]
     return [list(own[part::parts]) for part in range(parts) if part < len(own)]
 
@@ -76,32 +75,15 @@ def batches_of_groups(
     ]
 
 
-def prepared_ahead(items: Sequence[Item], make: Callable[[Item], Made], depth: int = 4) -> Iterator[Made]:
+def prepared_ahead(items: Iterable[Item], make: Callable[[Item], Made], depth: int = 5) -> Iterator[Made]:
     """Call `make` on each item, on the next ones in a thread while the caller works. An error is raised at its item."""
-    queue: Queue[tuple[Made | None, BaseException | None]] = Queue(maxsize=depth)
-    is_abandoned = threading.Event()
-
-    def work() -> None:
-        for item in items:
-            if is_abandoned.is_set():
-                return
-            try:
-                queue.put((make(item), None))
-            except BaseException as error:
-                queue.put((None, error))
-                return
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    pool, made = ThreadPoolExecutor(1), deque[Future[Made]]()
     try:
-        for _ in items:
-            made, error = queue.get()
-            if error is not None:
-                raise error
-            yield made  # type: ignore[misc]
+        for item in items:
+            made.append(pool.submit(make, item))
+            if len(made) > depth:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()
     finally:
-        is_abandoned.set()
-        while thread.is_alive():  # it may wait for the queue
-            while not queue.empty():
-                queue.get_nowait()
-            thread.join(timeout=0.05)
+        pool.shutdown(cancel_futures=True)

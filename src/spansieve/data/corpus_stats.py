@@ -73,7 +73,15 @@ def report_of(
         name: _split_report(examples, max_width, dict((warnings or {}).get(name, {})))
         for name, examples in splits.items()
     }
-    return DataReport(reports, _shared_sentences(splits), _unknown_labels(reports), max_width)
+    seen = {name: {example.tokens for example in examples} for name, examples in splits.items()}
+    shared = [
+        SharedSentences(first, second, count)
+        for first, second in combinations(splits, 2)
+        if (count := sum(example.tokens in seen[first] for example in splits[second]))
+    ]
+    known = set(next(iter(reports.values())).labels) if reports else set()
+    unknown = {name: sorted(report.labels.keys() - known) for name, report in reports.items()}
+    return DataReport(reports, shared, {name: labels for name, labels in unknown.items() if labels}, max_width)
 
 
 def _split_report(examples: Sequence[Example], max_width: int | None, warnings: dict[str, int]) -> SplitReport:
@@ -91,7 +99,7 @@ def _split_report(examples: Sequence[Example], max_width: int | None, warnings: 
         one_token_sentences=sum(len(example) == 1 for example in examples),
         sentences_without_entities=sum(not example.segments for example in examples),
         overlapping_pairs=len(pairs),
-        nested_pairs=sum(_is_nested(*pair) for pair in pairs),
+        nested_pairs=sum(second.end <= first.end or second.start == first.start for first, second in pairs),
         lost_when_flat=sum(len(flat(example)[1]) for example in examples),
         repeated_sentences=len(examples) - len({example.tokens for example in examples}),
         lost_to_max_width=dict(Counter(wide).most_common()),
@@ -110,30 +118,8 @@ def overlapping_pairs(example: Example) -> list[tuple[NamedSegment, NamedSegment
     return pairs
 
 
-def _is_nested(first: NamedSegment, second: NamedSegment) -> bool:
-    return second.end <= first.end or second.start == first.start
-
-
 def _quantiles(lengths: list[int]) -> dict[str, int]:
     if not lengths:
         return dict.fromkeys(QUANTILES, 0)
     lengths = sorted(lengths)
     return {name: lengths[round(quantile * (len(lengths) - 1))] for name, quantile in QUANTILES.items()}
-
-
-def _shared_sentences(splits: Mapping[str, Sequence[Example]]) -> list[SharedSentences]:
-    seen = {name: {example.tokens for example in examples} for name, examples in splits.items()}
-    return [
-        SharedSentences(first, second, count)
-        for first, second in combinations(splits, 2)
-        if (count := sum(example.tokens in seen[first] for example in splits[second]))
-    ]
-
-
-def _unknown_labels(reports: Mapping[str, SplitReport]) -> dict[str, list[str]]:
-    first, *others = reports or [""]
-    return {
-        name: unknown
-        for name in others
-        if (unknown := sorted(reports[name].labels.keys() - reports[first].labels.keys()))
-    }

@@ -8,9 +8,11 @@ compatible with all that stayed before it. In a flat model the outermost of nest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
+
+import numpy as np
 
 from spansieve.data.example import Example
 from spansieve.segments import NamedSegment
@@ -32,7 +34,7 @@ def flat(example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
     >>> kept.segments, dropped
     ((NamedSegment(start=0, end=3, label='ORG'),), (NamedSegment(start=2, end=3, label='LOC'),))
     """
-    return _resolved(example, _is_apart)
+    return _resolved(example, may_nest=False)
 
 
 def flat_examples(examples: Iterable[Example]) -> tuple[list[Example], int]:
@@ -48,7 +50,7 @@ def laminar(example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
     >>> [tuple(s) for s in nested.segments], [tuple(s) for s in dropped]
     ([(0, 3, 'ORG'), (2, 3, 'LOC')], [(2, 4, 'LOC')])
     """
-    return _resolved(example, lambda segment, wider: _is_apart(segment, wider) or _is_within(segment, wider))
+    return _resolved(example, may_nest=True)
 
 
 def depths(segments: Sequence[Bounded]) -> list[int]:
@@ -62,28 +64,28 @@ def depths(segments: Sequence[Bounded]) -> list[int]:
     for k in sorted(range(len(segments)), key=lambda k: (segments[k].start, -segments[k].end)):
         segment = segments[k]
         around = [other for other in around if other.end > segment.start]
-        depth[k] = sum(_is_within(segment, other) for other in around)
+        # None of them starts later.
+        depth[k] = sum(other.end >= segment.end and _span(other) != _span(segment) for other in around)
         around.append(segment)
     return depth
 
 
-def _resolved(
-    example: Example, is_compatible: Callable[[NamedSegment, NamedSegment], bool]
-) -> tuple[Example, tuple[NamedSegment, ...]]:
+def _resolved(example: Example, may_nest: bool) -> tuple[Example, tuple[NamedSegment, ...]]:
     if not example.has_overlaps():
         return example, ()
     kept: list[NamedSegment] = []
     dropped: list[NamedSegment] = []
+    innermost = np.full(len(example), -1)  # which of those kept is the innermost around each token
     for segment in sorted(example.segments, key=lambda s: (-s.width, s.start, s.label)):
-        fits = all(is_compatible(segment, wider) for wider in kept)
-        (kept if fits else dropped).append(segment)
+        # None of those kept is narrower: one that shares a token has the first or the last of them.
+        first, last = innermost[segment.start], innermost[segment.end - 1]
+        if first == last and (first < 0 or (may_nest and kept[first].width > segment.width)):
+            innermost[segment.start : segment.end] = len(kept)
+            kept.append(segment)
+        else:
+            dropped.append(segment)
     return replace(example, segments=tuple(kept)), tuple(sorted(dropped))
 
 
-def _is_apart(segment: Bounded, other: Bounded) -> bool:
-    return segment.end <= other.start or other.end <= segment.start
-
-
-def _is_within(segment: Bounded, other: Bounded) -> bool:
-    is_inside = other.start <= segment.start and segment.end <= other.end
-    return is_inside and segment.end - segment.start < other.end - other.start
+def _span(segment: Bounded) -> tuple[int, int]:
+    return segment.start, segment.end

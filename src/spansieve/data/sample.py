@@ -68,24 +68,12 @@ _UNSEEN = (
 )
 
 
-class _Dice:
-    """Choices made from `random()` alone: the one method whose numbers Python promises never to change."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = Random(seed)
-
-    def happens(self, probability: float) -> bool:
-        return self._random.random() < probability
-
-    def pick(self, items: Sequence[_Item]) -> _Item:
-        return items[int(self._random.random() * len(items))]
-
-
 class _Writer:
     """A generator of sentences, with a record of the names that train has."""
 
     def __init__(self, seed: int) -> None:
-        self._dice = _Dice(seed)
+        # The one method of chance whose numbers Python promises never to change.
+        self._random = Random(seed).random
         self._is_train = True
         self._names: dict[str, list[str]] = defaultdict(list)  # of train, by kind, as often as they occur
 
@@ -99,37 +87,43 @@ class _Writer:
                 count -= 1
                 yield example
 
+    def _happens(self, probability: float) -> bool:
+        return self._random() < probability
+
+    def _pick(self, items: Sequence[_Item]) -> _Item:
+        return items[int(self._random() * len(items))]
+
     def _sentence(self) -> Example:
-        style, kind = self._dice.pick(_KINDS)
+        style, kind = self._pick(_KINDS)
         template = self._clauses() if kind is None else self._line(LINES[kind])
         pieces = self._named(self._chosen(template))
         return _example([(style(words), label) for words, label in pieces], is_sentence=style is str)
 
     def _clauses(self) -> str:
         """One clause or two of one domain, with something before them or behind."""
-        domain = self._dice.pick(DOMAINS)
+        domain = self._pick(DOMAINS)
         template = self._line(domain)
-        if self._dice.happens(0.15):
-            template = f"{template} {self._dice.pick(LINES['joints'])} {self._line(domain)}"
-        if self._dice.happens(0.3):
-            template = f"{self._dice.pick(LINES['openers'])} {template}"
-        if self._dice.happens(0.2):
-            template = f"{template} {self._dice.pick(LINES['endings'])}"
+        if self._happens(0.15):
+            template = f"{template} {self._pick(LINES['joints'])} {self._line(domain)}"
+        if self._happens(0.3):
+            template = f"{self._pick(LINES['openers'])} {template}"
+        if self._happens(0.2):
+            template = f"{template} {self._pick(LINES['endings'])}"
         return f"{template} ."
 
     def _line(self, lines: Sequence[str]) -> str:
         """One of the lines; every tenth is kept from train, so that dev and test have something new."""
-        line = self._dice.pick(lines)
+        line = self._pick(lines)
         return self._line(lines) if self._is_train and line in lines[9::10] else line
 
     def _chosen(self, template: str) -> str:
         """The template with one alternative of each `[a|b]`."""
-        return _CHOICE.sub(lambda match: self._dice.pick(match[1].split("|")), template)
+        return _CHOICE.sub(lambda match: self._pick(match[1].split("|")), template)
 
     def _named(self, template: str) -> list[tuple[str, str | None]]:
         """The words of the template, and the label of those that are a name."""
         pieces: list[tuple[str, str | None]] = [("", None)]
-        is_she = self._dice.happens(0.5)
+        is_she = self._happens(0.5)
         for token in template.split():
             if token.startswith("<"):
                 kind = token.strip("<>")
@@ -140,20 +134,20 @@ class _Writer:
             elif token in PRONOUNS:
                 pieces.append((PRONOUNS[token][is_she], None))
             else:
-                pieces.append((_PART.sub(lambda match: self._dice.pick(WORDS[match[1]]), token), None))
+                pieces.append((_PART.sub(lambda match: self._pick(WORDS[match[1]]), token), None))
         return pieces
 
     def _is_she(self, called: str) -> bool:
         """Whether the pronoun is `she`, by the title or the first name, where one of them decides it."""
         telling = [word in SHE for word in called.split() if word in SHE or word in HE]
-        return telling[0] if telling else self._dice.happens(0.5)
+        return telling[0] if telling else self._happens(0.5)
 
     def _name(self, kind: str, taken: Sequence[str]) -> str:
         """A name that the sentence does not have yet."""
-        if not self._is_train and self._names[kind] and self._dice.happens(SEEN):
-            name = self._dice.pick(self._names[kind])
+        if not self._is_train and self._names[kind] and self._happens(SEEN):
+            name = self._pick(self._names[kind])
         else:
-            name = _PART.sub(lambda match: self._part(match[1]), self._dice.pick(PATTERNS[kind]))
+            name = _PART.sub(lambda match: self._part(match[1]), self._pick(PATTERNS[kind]))
         if name in taken:
             return self._name(kind, taken)
         if self._is_train:
@@ -161,8 +155,8 @@ class _Writer:
         return name
 
     def _part(self, part: str) -> str:
-        is_new = not self._is_train and bool(_NEW_PARTS[part]) and self._dice.happens(NEW)
-        return self._dice.pick((_NEW_PARTS if is_new else _KNOWN_PARTS)[part])
+        is_new = not self._is_train and bool(_NEW_PARTS[part]) and self._happens(NEW)
+        return self._pick((_NEW_PARTS if is_new else _KNOWN_PARTS)[part])
 
 
 def _example(pieces: Sequence[tuple[str, str | None]], is_sentence: bool) -> Example:

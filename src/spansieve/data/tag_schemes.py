@@ -21,6 +21,8 @@ UNNAMED = "ENTITY"  # the label of `B`, `I` and the like without a name behind t
 
 _CANONICAL = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 _WRITTEN = {"BIOES": {"E": "E", "S": "S"}, "BILOU": {"E": "L", "S": "U"}}
+_NAMES = {scheme.lower(): scheme for scheme in SCHEMES}
+_NAMES |= {"iob": "BIO", "iob2": "BIO", "iobes": "BIOES", "bmes": "BIOES", "bmeso": "BIOES", "bioul": "BILOU"}
 _ALLOWED = {"BIO": "BI", "IOB1": "BI", "IO": "I", "BIOES": "BIMES", "BILOU": "BILU"}
 
 
@@ -36,14 +38,13 @@ def segments_of_tags(tags: Sequence[str], scheme: str = "auto", strict: bool = F
     scheme = scheme_of_tags([tags]) if scheme == "auto" else _known(scheme)
     if strict:
         check_tags(tags, scheme)
-    split = _split_plain if scheme == "plain" else split_tag
     segments: list[NamedSegment] = []
     start, open_label = 0, None  # the segment under way, if any
     for position, tag in enumerate(tags):
-        if tag in NULL_TAGS:
-            prefix, label = "", None
+        if scheme == "plain":
+            prefix, label = "I", None if tag in NULL_TAGS else tag
         else:
-            prefix, label = split(tag, position)
+            prefix, label = split_tag(tag, position)
         if open_label is not None and (label != open_label or prefix in "BS"):
             segments.append(NamedSegment(start, position, open_label))
             open_label = None
@@ -116,11 +117,12 @@ def scheme_of_tags(sequences: Iterable[Sequence[str]]) -> str:
 
 def check_tags(tags: Sequence[str], scheme: str) -> None:
     """Raise at the first tag that the scheme does not allow where it stands."""
-    if _known(scheme) == "plain":
+    scheme = _known(scheme)
+    if scheme == "plain":
         return
     before: tuple[str, str | None] = ("O", None)
     for position, tag in enumerate([*tags, "O"]):
-        prefix, label = ("O", None) if tag in NULL_TAGS else split_tag(tag, position)
+        prefix, label = split_tag(tag, position)
         if label is not None and tag[0] not in _ALLOWED[scheme]:
             raise DataError(f"tag {position + 1} must be of scheme {scheme}, got {tag!r}")
         if not _may_follow(before, (prefix, label), scheme):
@@ -135,12 +137,12 @@ def is_tag(text: str) -> bool:
     return _parts(text)[0] != ""
 
 
-def split_tag(tag: str, position: int = 0) -> tuple[str, str]:
-    """Split a tag into its prefix, as one of B, I, E and S, and its label."""
+def split_tag(tag: str, position: int) -> tuple[str, str | None]:
+    """Split a tag into its prefix, as one of B, I, E, S and O, and its label."""
     prefix, label = _parts(tag)
-    if label is None or not prefix:
+    if not prefix:
         raise DataError(f"tag {position + 1} must be O or begin with a prefix such as B- or I-, got {tag!r}")
-    return _CANONICAL[prefix], label
+    return _CANONICAL.get(prefix, "O"), label
 
 
 def _parts(tag: str) -> tuple[str, str | None]:
@@ -150,10 +152,6 @@ def _parts(tag: str) -> tuple[str, str | None]:
     if len(tag) > 2 and tag[1] == "-" and tag[0] in _CANONICAL:
         return tag[0], tag[2:]
     return (tag, UNNAMED) if tag in _CANONICAL else ("", tag)
-
-
-def _split_plain(tag: str, position: int) -> tuple[str, str]:
-    return "I", tag
 
 
 def _tags_of_segment(segment: NamedSegment, scheme: str, is_adjacent: bool) -> list[str]:
@@ -190,10 +188,6 @@ def _may_follow(before: tuple[str, str | None], tag: tuple[str, str | None], sch
 
 
 def _known(scheme: str) -> str:
-    for known in SCHEMES:
-        if scheme.lower() == known.lower():
-            return known
-    aliases = {"iob": "BIO", "iob2": "BIO", "iobes": "BIOES", "bmes": "BIOES", "bmeso": "BIOES", "bioul": "BILOU"}
-    if scheme.lower() in aliases:
-        return aliases[scheme.lower()]
-    raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
+    if scheme.lower() not in _NAMES:
+        raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
+    return _NAMES[scheme.lower()]

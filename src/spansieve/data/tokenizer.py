@@ -164,7 +164,8 @@ def sentence_spans(
     """The `[start, end)` of each sentence, in tokens. One ends before each of the characters in `breaks` and, without
     `only_breaks`, at blank lines and end marks; but never within one of the character spans in `keep`."""
     is_joined = _joined(tokens, keep)
-    forced = _last_before(tokens, breaks)
+    starts = [token.start for token in tokens]
+    forced = {bisect_left(starts, character) - 1 for character in breaks}  # the last tokens before them
     spans, start, position = [], 0, 0
     while position < len(tokens):
         last = position
@@ -208,12 +209,6 @@ def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
         return word not in _NEVER_END and len(word) > 2 and _STARTERS.fullmatch(following.text) is not None
     # "7. 5" is a number with a blank in it.
     return not (word == "." and mark and tokens[mark - 1].text[-1].isdigit() and following.text[0].isdigit())
-
-
-def _last_before(tokens: Sequence[Token], breaks: Iterable[int]) -> set[int]:
-    """The last token before each of the characters."""
-    starts = [token.start for token in tokens]
-    return {bisect_left(starts, character) - 1 for character in breaks}
 
 
 def _joined(tokens: Sequence[Token], keep: Iterable[tuple[int, int]]) -> list[bool]:

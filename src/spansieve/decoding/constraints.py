@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from spansieve.crf.evidence import Known, Pair, Span
@@ -23,7 +22,7 @@ class Constraints:
 
     Required and forbidden segments, complete spans and banned pairs are knowledge: the entities are the best set that
     agrees with it, and their probabilities are conditioned on it. Thresholds are a wish: an entity whose probability
-    lies below its label's is taken for none, and the rest is decided again; probabilities stay what they were.
+    lies below its label's is not returned, and nothing else changes.
 
     >>> Constraints(required=[(0, 3, "PER")], forbidden=[(9, 12), (9, 17, "ORG")]).forbidden
     (Span(start=9, end=12), NamedSegment(start=9, end=17, label='ORG'))
@@ -76,6 +75,11 @@ class Rules(NamedTuple):
     banned: frozenset[Pair] = frozenset()
     thresholds: tuple[float, ...] = ()  # by label, null's first; none at all: all are 0
 
+    @property
+    def is_knowledge(self) -> bool:
+        """Whether they change the distribution, as thresholds do not."""
+        return bool(self.known or self.banned)
+
     def is_below(self, segment: Segment, probability: float) -> bool:
         return bool(self.thresholds) and probability < self.thresholds[segment.label] and not self.requires(segment)
 
@@ -103,8 +107,9 @@ class Support(NamedTuple):
             Span(*_within(one, tokens)) if isinstance(one, Span) else self._segment(one, tokens)
             for one in constraints.forbidden
         ]
+        banned_spans = set(forbidden)
         for segment in required:
-            if segment in forbidden or Span(segment.start, segment.end) in forbidden:
+            if segment in banned_spans or Span(segment.start, segment.end) in banned_spans:
                 raise ConstraintError(f"{self._quoted(segment, tokens)} is required, and forbidden too")
         complete = [Span(*_within(span, tokens)) for span in constraints.complete]
         banned = frozenset((self._id(first), self._id(second)) for first, second in constraints.banned)
@@ -119,12 +124,14 @@ class Support(NamedTuple):
             if self.max_width is not None and segment.width > self.max_width:
                 wide = f"is {segment.width} tokens wide, and the model has no entity wider than {self.max_width}"
                 raise ConstraintError(f"required {self._quoted(segment, tokens)} {wide}")
-        ordered = sorted(set(required), key=lambda s: (s.start, -s.end))
-        for first, second in combinations(ordered, 2) if self.takes_nested else pairwise(ordered):
-            is_within = first.contains(second) and first[:2] != second[:2]
-            if first.overlaps(second) and not (self.takes_nested and is_within):
-                both = f"{self._quoted(first, tokens)} and {self._quoted(second, tokens)}"
+        around: list[Segment] = []  # those that the next one lies within, or begins right behind
+        for segment in sorted(set(required), key=lambda s: (s.start, -s.end)):
+            while around and around[-1].end <= segment.start:
+                around.pop()
+            if around and not (self.takes_nested and segment.end <= around[-1].end and segment[:2] != around[-1][:2]):
+                both = f"{self._quoted(around[-1], tokens)} and {self._quoted(segment, tokens)}"
                 raise ConstraintError(f"required entities must not overlap, got {both}")
+            around.append(segment)
 
     def _segment(self, one: NamedSegment, tokens: Sequence[str]) -> Segment:
         return Segment(*_within(one, tokens), self._id(one.label))
@@ -156,6 +163,24 @@ def checked_constraints(
         got = "one for all" if isinstance(constraints, Constraints) else str(len(constraints))
         raise ConstraintError(f"constraints must be one per {name}, {count}, got {got}")
     return constraints
+
+
+def with_threshold(constraints: Constraints | None, threshold: float, labels: Iterable[str]) -> Constraints | None:
+    """Add a threshold of all labels to the constraints of a text; the threshold of a single label in them stays.
+
+    >>> with_threshold(Constraints(thresholds={"LOC": 0.2}), 0.9, ["LOC", "PER"]).thresholds
+    {'LOC': 0.2, 'PER': 0.9}
+    """
+    check_threshold(threshold)
+    if not threshold:
+        return constraints
+    own = constraints or Constraints()
+    return replace(own, thresholds={**dict.fromkeys(labels, threshold), **own.thresholds})
+
+
+def check_threshold(threshold: float) -> None:
+    if not isinstance(threshold, (int, float)) or not 0 <= threshold <= 1:
+        raise ConstraintError(f"threshold must be a probability from 0 to 1, got {threshold!r}")
 
 
 def group_by_banned_pairs(rules: Iterable[Rules]) -> list[list[int]]:

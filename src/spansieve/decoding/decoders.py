@@ -195,7 +195,8 @@ class Decoder:
 
 def decode(batch: BatchScores, with_probabilities: bool, rules: Sequence[Rules] | None = None) -> Decoded:
     """Decode the best segments of a batch, with their probabilities where these are wanted."""
-    if rules is not None:
+    if any(rule.is_knowledge for rule in rules or ()):
+        assert rules is not None
         batch = batch.given([rule.known for rule in rules], rules[0].banned)
     max_score, segments = batch.best()
     if not (max_score > -np.inf).all():

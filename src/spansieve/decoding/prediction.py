@@ -1,7 +1,8 @@
-"""The prediction for a sentence, whatever runs the model: no torch here."""
+"""The prediction for a sentence, and what explains it, whatever runs the model: no torch here."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from spansieve.segments import NamedSegment
@@ -23,6 +24,53 @@ class KBest(NamedTuple):
 
     segments: list[NamedSegment]
     probability: float
+
+
+class Candidate(NamedTuple):
+    """A node of the filtered graph."""
+
+    segment: NamedSegment
+    local_score: float  # by which the filter kept it: how far its label stands above null
+    local_probability: float  # that the span has this label, by the filter alone
+    global_score: float  # what it adds to a path's score
+    probability: float  # that it is on the path
+    is_chosen: bool  # it is on the best one
+
+
+class Edge(NamedTuple):
+    """An edge from one candidate to another that may follow it, by their indices; None is the start or the end."""
+
+    source: int | None
+    target: int | None
+    transition: float  # what the edge adds to a path's score
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The filtered graph of a sentence. A nested model chooses a set of candidates and no path: it has no edges."""
+
+    candidates: list[Candidate]  # by (end, start)
+    num_edges: int  # start and end included
+    edges: list[Edge] | None  # None where there are more than MAX_EDGES
+
+
+class Wanted(NamedTuple):
+    """What is to be computed of a sentence beside its prediction."""
+
+    top_k: int = 1
+    graph: bool = False
+    filter_entropy: bool = False
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a model predicts for a sentence, how sure it is, and its graph."""
+
+    prediction: Prediction
+    k_best: tuple[KBest, ...] = ()  # best first
+    entropy: float = 0.0  # in nats, of the distribution over all sets of entities
+    graph: Graph | None = None  # None where it was not wanted, or the model has none
+    filter_entropy: float = 0.0  # in nats, of the filter's labels, summed over the spans; where it was wanted
 
 
 def check_probability(kind: str) -> None:

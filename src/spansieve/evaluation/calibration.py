@@ -43,7 +43,7 @@ class Calibration:
     bins: tuple[Bin, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "bins": [asdict(bin) for bin in self.bins]}
+        return asdict(self)
 
 
 def calibrate(probabilities: ArrayLike, is_correct: ArrayLike, bins: int = 10) -> Calibration:

@@ -61,15 +61,9 @@ def draw_reliability(calibration: Calibration, path: Path, title: str = "") -> N
     width = 0.9 / max(1, len(calibration.bins))
     middle = [(bin.low + bin.high) / 2 for bin in bins]
     upper.plot([0, 1], [0, 1], color=PROMISED, linestyle="--", label="calibrated")
-    upper.bar(middle, [bin.accuracy for bin in bins], width, color=RIGHT, alpha=0.35)
-    upper.plot(
-        [bin.probability for bin in bins],
-        [bin.accuracy for bin in bins],
-        "o-",
-        color=RIGHT,
-        markersize=5,
-        label="right",
-    )
+    probability, accuracy = [bin.probability for bin in bins], [bin.accuracy for bin in bins]
+    upper.bar(middle, accuracy, width, color=RIGHT, alpha=0.35)
+    upper.plot(probability, accuracy, "o-", color=RIGHT, markersize=5, label="right")
     summary = f"calibration error {100 * calibration.expected_error:.2f} %\nBrier score {calibration.brier:.4f}"
     upper.text(0.97, 0.05, summary, transform=upper.transAxes, ha="right", va="bottom")
     upper.set(ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))

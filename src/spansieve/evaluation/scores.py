@@ -8,10 +8,11 @@ are a set: one that is predicted twice is predicted once. They may overlap.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, fields
+from typing import Any
 
 from spansieve.data.overlap_resolution import depths
 from spansieve.segments import NamedSegment
@@ -19,8 +20,6 @@ from spansieve.segments import NamedSegment
 Segments = Collection[tuple[int, int, str]]  # of one sentence
 LEVELS = ("all", "outer", "inner")  # of nested segments: those that lie within no other, and those that lie within one
 LENGTH_BUCKETS = (10, 20, 30, 50)  # the longest sentence of each bucket; one more holds all that are longer
-
-_Key = TypeVar("_Key", str, int)
 
 
 @dataclass(frozen=True)
@@ -44,27 +43,23 @@ class Counts:
         return _ratio(2 * self.true_positives, self.gold + self.predicted)
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.true_positives + other.true_positives, self.gold + other.gold, self.predicted + other.predicted
-        )
+        return Counts(*map(sum, zip(astuple(self), astuple(other))))
 
     def to_dict(self) -> dict[str, float | int]:
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "true_positives": self.true_positives,
-            "gold": self.gold,
-            "predicted": self.predicted,
-        }
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Counts:
+        """Back from `to_dict`; the figures follow from the counts."""
+        return cls(**{part.name: values[part.name] for part in fields(cls)})
 
 
 @dataclass(frozen=True)
 class Scores:
     """The counts of a corpus, as a whole and in parts; what is a figure follows from them.
 
-    Scores of two shards add up to those of both. In `by_width` a segment counts with its own width; in `by_length` with
-    the length of its sentence, in buckets named `1-10`, `11-20` and so on (empty where the lengths were not given).
+    In `by_width` a segment counts with its own width; in `by_length` with the length of its sentence, in buckets named
+    `1-10`, `11-20` and so on (empty where the lengths were not given).
     """
 
     micro: Counts = Counts()
@@ -87,48 +82,35 @@ class Scores:
 
     @property
     def macro_precision(self) -> float:
-        return self._mean(lambda counts: counts.precision)
+        return self._mean("precision")
 
     @property
     def macro_recall(self) -> float:
-        return self._mean(lambda counts: counts.recall)
+        return self._mean("recall")
 
     @property
     def macro_f1(self) -> float:
-        return self._mean(lambda counts: counts.f1)
+        return self._mean("f1")
 
-    def _mean(self, figure: Callable[[Counts], float]) -> float:
-        return _ratio(sum(figure(counts) for counts in self.by_label.values()), len(self.by_label))
-
-    def __add__(self, other: Scores) -> Scores:
-        return Scores(
-            self.micro + other.micro,
-            _in_order(_added(self.by_label, other.by_label)),
-            _in_order(_added(self.by_width, other.by_width)),
-            _by_bucket(_added(self.by_length, other.by_length)),
-            self.sentences + other.sentences,
-        )
+    def _mean(self, figure: str) -> float:
+        return _ratio(sum(getattr(counts, figure) for counts in self.by_label.values()), len(self.by_label))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: figures and the counts that they follow from."""
         macro = {"precision": self.macro_precision, "recall": self.macro_recall, "f1": self.macro_f1}
-        return {
-            "sentences": self.sentences,
-            "micro": self.micro.to_dict(),
-            "macro": macro,
-            "by_label": {label: counts.to_dict() for label, counts in self.by_label.items()},
-            "by_width": {str(width): counts.to_dict() for width, counts in self.by_width.items()},
-            "by_length": {bucket: counts.to_dict() for bucket, counts in self.by_length.items()},
-        }
+        parts: dict[str, Mapping[Any, Counts]]
+        parts = {"by_label": self.by_label, "by_width": self.by_width, "by_length": self.by_length}
+        plain = {name: {str(key): counts.to_dict() for key, counts in part.items()} for name, part in parts.items()}
+        return {"sentences": self.sentences, "micro": self.micro.to_dict(), "macro": macro, **plain}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Scores:
         """Back from `to_dict`, by the counts."""
         return cls(
-            _counts(values["micro"]),
-            {label: _counts(counts) for label, counts in values["by_label"].items()},
-            {int(width): _counts(counts) for width, counts in values["by_width"].items()},
-            {bucket: _counts(counts) for bucket, counts in values["by_length"].items()},
+            Counts.from_dict(values["micro"]),
+            {label: Counts.from_dict(counts) for label, counts in values["by_label"].items()},
+            {int(width): Counts.from_dict(counts) for width, counts in values["by_width"].items()},
+            {bucket: Counts.from_dict(counts) for bucket, counts in values["by_length"].items()},
             values["sentences"],
         )
 
@@ -152,9 +134,9 @@ def evaluate(gold: Sequence[Segments], predicted: Sequence[Segments], lengths: S
                 bucket[bucket_of(lengths[index])][column] += len(segments)
     return Scores(
         Counts(*(sum(column) for column in zip(*label.values()))) if label else Counts(),
-        _in_order({name: Counts(*columns) for name, columns in label.items()}),
-        _in_order({number: Counts(*columns) for number, columns in width.items()}),
-        _by_bucket({name: Counts(*columns) for name, columns in bucket.items()}),
+        {name: Counts(*columns) for name, columns in sorted(label.items())},
+        {number: Counts(*columns) for number, columns in sorted(width.items())},
+        {name: Counts(*bucket[name]) for name in map(bucket_of, (*LENGTH_BUCKETS, math.inf)) if name in bucket},
         len(gold),
     )
 
@@ -185,7 +167,7 @@ def segment_sets(
         yield _as_set("gold", index, truth, length), _as_set("predicted", index, guess, length)
 
 
-def bucket_of(length: int) -> str:
+def bucket_of(length: float) -> str:
     """The bucket that a sentence of this length is in.
 
     >>> bucket_of(10), bucket_of(11), bucket_of(51)
@@ -223,20 +205,3 @@ def _as_set(name: str, sentence: int, segments: Segments, length: int | None) ->
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
-
-
-def _added(ours: Mapping[_Key, Counts], theirs: Mapping[_Key, Counts]) -> dict[_Key, Counts]:
-    return {key: ours.get(key, Counts()) + theirs.get(key, Counts()) for key in {**ours, **theirs}}
-
-
-def _in_order(counts: Mapping[_Key, Counts]) -> dict[_Key, Counts]:
-    return {key: counts[key] for key in sorted(counts)}
-
-
-def _by_bucket(counts: Mapping[str, Counts]) -> dict[str, Counts]:
-    names = [bucket_of(length) for length in (*LENGTH_BUCKETS, LENGTH_BUCKETS[-1] + 1)]
-    return {name: counts[name] for name in names if name in counts}
-
-
-def _counts(values: Mapping[str, Any]) -> Counts:
-    return Counts(values["true_positives"], values["gold"], values["predicted"])

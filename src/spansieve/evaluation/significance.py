@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spansieve.evaluation.bootstrap_intervals import Interval
-from spansieve.evaluation.scores import Counts, Scores, Segments, evaluate
-from spansieve.evaluation.sentence_counts import (
-    check_confidence,
+from spansieve.evaluation.bootstrap_intervals import (
+    Interval,
     check_resampling,
+    interval_of,
     parts_of,
     ratio,
     resampled_totals,
     sentence_counts,
 )
+from spansieve.evaluation.scores import Counts, Scores, Segments, evaluate
 from spansieve.segments import NamedSegment
 
 ROUNDING = 1e-12  # two differences of F1 that are this close are equal
@@ -54,15 +54,8 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON. Of the sentences only their index is there."""
-        return {
-            "a": self.a.to_dict(),
-            "b": self.b.to_dict(),
-            "difference": self.difference._asdict(),
-            "randomisation_p_value": self.randomisation_p_value,
-            "bootstrap_p_value": self.bootstrap_p_value,
-            "differences": [difference.index for difference in self.differences],
-            "resamples": self.resamples,
-        }
+        systems = {"a": self.a.to_dict(), "b": self.b.to_dict(), "difference": self.difference._asdict()}
+        return {**vars(self), **systems, "differences": [difference.index for difference in self.differences]}
 
 
 class PairedDifference(NamedTuple):
@@ -88,7 +81,6 @@ def compare(
     >>> comparison.randomisation_p_value < 0.001, len(comparison.differences)
     (True, 20)
     """
-    check_confidence(confidence)
     rows = [paired_counts(gold, a, b)]
     p_value, interval = _paired_bootstrap(rows, confidence, resamples, seed)
     return Comparison(
@@ -109,7 +101,6 @@ def paired_difference(
 
     `rows` has one array of `paired_counts` per corpus; a resample draws from each of them.
     """
-    check_confidence(confidence)
     _, interval = _paired_bootstrap(rows, confidence, resamples, seed)
     return PairedDifference(interval, _randomisation(rows, resamples, seed))
 
@@ -148,8 +139,7 @@ def paired_counts(
     for name, given in (("a", a), ("b", b), ("documents", gold if documents is None else documents)):
         if len(given) != len(gold):
             raise ValueError(f"{name} must have one entry per sentence of gold, {len(gold)}, got {len(given)}")
-    first = sentence_counts(gold, a).counts.sum(1)  # (B, C)
-    second = sentence_counts(gold, b).counts.sum(1)
+    first, second = (sentence_counts(gold, system)[1].sum(1) for system in (a, b))  # (B, C)
     rows = np.column_stack((first[:, 0], first[:, 2], second[:, 0], second[:, 2], first[:, 1]))  # (B, 5)
     if documents is None:
         return rows
@@ -164,7 +154,8 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """The rows of a table: F1 of both systems per label and over all, and what b gains."""
     a, b = comparison.a, comparison.b
     labels = sorted({*a.by_label, *b.by_label})
-    figures = [(label, _f1(a, label), _f1(b, label)) for label in labels]
+    none = Counts()
+    figures = [(label, a.by_label.get(label, none).f1, b.by_label.get(label, none).f1) for label in labels]
     figures += [("micro", a.f1, b.f1), ("macro", a.macro_f1, b.macro_f1)]
     return [{"label": name, "a": first, "b": second, "difference": second - first} for name, first, second in figures]
 
@@ -189,7 +180,6 @@ def _randomisation(corpora: Sequence[np.ndarray], resamples: int, seed: int) -> 
 
 def _swapped_differences(rows: np.ndarray, resamples: int, generator: np.random.Generator) -> np.ndarray:
     """(R,). Units that would change the totals alike are swapped together, how many by one binomial: O(R · kinds)."""
-    check_resampling(len(rows), resamples)
     totals = rows.sum(0)
     moves, sizes = np.unique(rows[:, 2:4] - rows[:, :2], axis=0, return_counts=True)  # what a gains by a swap, b loses
     differences = []
@@ -208,17 +198,12 @@ def _paired_bootstrap(
     what chance can do.
     """
     for rows in corpora:
-        check_resampling(len(rows), resamples)
+        check_resampling(len(rows), resamples, confidence)
     generator, observed = np.random.default_rng(seed), _mean_difference(corpora)
     resampled = np.mean([_difference(resampled_totals(rows, resamples, generator)) for rows in corpora], axis=0)  # (R,)
     count = int((abs(resampled - observed) >= abs(observed) - ROUNDING).sum())
-    low, high = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return (count + 1) / (resamples + 1), Interval(observed, float(low), float(high))
+    return (count + 1) / (resamples + 1), interval_of(observed, resampled, confidence)
 
 
 def _mean_difference(corpora: Sequence[np.ndarray]) -> float:
     return float(np.mean([_difference(rows.sum(0)) for rows in corpora]))
-
-
-def _f1(scores: Scores, label: str) -> float:
-    return scores.by_label.get(label, Counts()).f1

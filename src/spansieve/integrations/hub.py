@@ -5,8 +5,8 @@ A folder is a folder: the network is asked for nothing where one is given.
 
 from __future__ import annotations
 
+import glob
 import re
-from fnmatch import translate
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import torch
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.prediction import Probability
-from spansieve.models.folder_validation import ModelError, check_names, read_object
 from spansieve.models.storage import CARD, CONFIG, checked_description
+from spansieve.persistence.manifest import ModelError, check_names, read_object
 from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.predictor import load as load_folder
 
@@ -64,11 +64,9 @@ def downloaded(name: str, revision: str | None = None) -> Path:
         if not isinstance(files, dict):
             raise ModelError(f"{name} holds no spansieve model: its {CONFIG} names no files")
         check_names(files, Path(name) / CONFIG)
-        wanted = [CONFIG, CARD, *files]
+        patterns = [glob.escape(file) for file in (CONFIG, CARD, *files)]
         # One commit for all of it, though the branch may move on meanwhile.
-        commit = config.parent.name
-        patterns = [_as_pattern(file) for file in wanted]
-        return Path(snapshot_download(name, revision=commit, allow_patterns=patterns, **options))
+        return Path(snapshot_download(name, revision=config.parent.name, allow_patterns=patterns, **options))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise ModelError(f"{name} is no folder here, and could not be had from the Hub: {error}") from error
 
@@ -84,9 +82,7 @@ def push_to_hub(
     from huggingface_hub import HfApi, get_token
 
     folder = Path(folder)
-    files = [CONFIG, *checked_description(folder)["files"]]
-    if (folder / CARD).is_file():
-        files.append(CARD)
+    files = [CONFIG, CARD, *checked_description(folder)["files"]]
     if not _NAME.fullmatch(name):
         raise ValueError(f"name must be org/name, as the Hub has it, got {name!r}")
     if get_token() is None:
@@ -99,7 +95,7 @@ def push_to_hub(
         done = api.upload_folder(
             repo_id=name,
             folder_path=folder,
-            allow_patterns=[_as_pattern(file) for file in files],
+            allow_patterns=[glob.escape(file) for file in files],
             revision=revision,
             commit_message=message or "A spansieve model",
         )
@@ -117,10 +113,3 @@ def _network_error() -> Exception | None:
     except Exception as error:  # of whichever HTTP library the Hub's is built on
         return error
     return None
-
-
-def _as_pattern(file: str) -> str:
-    """A name as the pattern that only it fits."""
-    pattern = re.sub(r"([*?[])", r"[\1]", file)
-    assert re.fullmatch(translate(pattern), file)
-    return pattern

@@ -16,10 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.data.tokenizer import Token, sentence_spans
+from spansieve.decoding.constraints import check_threshold, with_threshold
 from spansieve.decoding.prediction import Probability
 from spansieve.integrations.hub import load
-from spansieve.models.folder_validation import ModelError, check_names
 from spansieve.models.storage import save_model
+from spansieve.persistence.atomic import read_files, write_files
+from spansieve.persistence.manifest import ModelError, check_names
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment
 
@@ -35,31 +37,6 @@ KEY = "spansieve"
 BATCH = 256  # documents
 
 
-@Language.factory(
-    "spansieve",
-    assigns=["doc.ents", "doc.spans"],
-    default_config={
-        "model": "",
-        "device": "cpu",
-        "spans_key": KEY,
-        "set_ents": True,
-        "overwrite_ents": False,
-        "probability": "given-candidates",
-    },
-)
-def make_component(
-    nlp: Language,
-    name: str,
-    model: str,
-    device: str,
-    spans_key: str,
-    set_ents: bool,
-    overwrite_ents: bool,
-    probability: Probability,
-) -> "Component":
-    return Component(name, model, device, spans_key, set_ents, overwrite_ents, probability)
-
-
 class _Piece(NamedTuple):
     """Tokens of a document that are read as one sequence, those of nothing but blanks left out."""
 
@@ -67,12 +44,14 @@ class _Piece(NamedTuple):
     tokens: list[int]  # their positions in the document
 
 
+@Language.factory("spansieve", assigns=["doc.ents", "doc.spans"])
 class Component:
     """The spaCy component. `model` is a folder or a name on the Hub, and is loaded when it is first needed: a pipeline
     that is read from disk brings its own, and need not find the one it was made with."""
 
     def __init__(
         self,
+        nlp: Language | None = None,
         name: str = KEY,
         model: str = "",
         device: str = "cpu",
@@ -80,10 +59,12 @@ class Component:
         set_ents: bool = True,
         overwrite_ents: bool = False,
         probability: Probability = "given-candidates",
+        threshold: float = 0.0,
     ) -> None:
+        check_threshold(threshold)
         self.name, self.model, self.device = name, model, device
         self.spans_key, self.set_ents, self.overwrite_ents = spans_key, set_ents, overwrite_ents
-        self.probability = probability
+        self.probability, self.threshold = probability, threshold
         self._predictor: Predictor | None = None
 
     @property
@@ -112,7 +93,10 @@ class Component:
         words = [[docs[piece.doc][i].text for i in piece.tokens] for piece in pieces]
         spans: list[list[Span]] = [[] for _ in docs]
         scores: list[list[float]] = [[] for _ in docs]
-        for piece, prediction in zip(pieces, self.predictor.predict_tokens(words, probabilities=True)):
+        constraints = [with_threshold(None, self.threshold, self.predictor.labels)] * len(words)
+        for piece, prediction in zip(
+            pieces, self.predictor.predict_tokens(words, probabilities=True, constraints=constraints)
+        ):
             spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in prediction.segments]
             scores[piece.doc] += prediction.probabilities or []
         for doc, found_spans, found_scores in zip(docs, spans, scores):
@@ -143,8 +127,7 @@ class Component:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"
             self.to_disk(folder)
-            files = [path for path in folder.rglob("*") if path.is_file()]
-            return srsly.msgpack_dumps({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+            return srsly.msgpack_dumps(read_files(folder))
 
     def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> "Component":
         files = srsly.msgpack_loads(data)
@@ -152,10 +135,7 @@ class Component:
             raise ModelError("the bytes of a component must hold the files of a model")
         check_names(files, Path("bytes"))
         with TemporaryDirectory() as temporary:
-            for name, content in files.items():
-                path = Path(temporary) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+            write_files(files, Path(temporary))
             return self.from_disk(temporary)
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from spansieve.config import ModelConfig
 from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments, given
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
-from spansieve.crf.filtered_from_scores import FilteredByIndex
 from spansieve.crf.kernels import FilterLimits
 from spansieve.decoding.decoders import DecoderSettings, Kind
 from spansieve.labels import LabelSet
@@ -26,9 +25,6 @@ class GraphCounts(NamedTuple):
     edges: int = 0  # |E|
     gold: int = 0
     gold_kept: int = 0  # gold segments that are candidates
-
-    def plus(self, other: GraphCounts) -> GraphCounts:
-        return GraphCounts(*map(sum, zip(self, other)))
 
 
 class FilteredHead(Head):
@@ -85,12 +81,12 @@ class FilteredHead(Head):
             inputs = (local_scores, global_scores, transition, lengths, structures)
             graph = FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **limits._asdict())
             return graph.log_prob(structures)
-        mask = candidate_mask(local_scores.detach(), lengths, structures.segments, skip=True, limits=limits)
+        mask = candidate_mask(local_scores.detach(), lengths, structures, skip=True, limits=limits)
         if not self.skip:  # what is clear of gold, and known to be none, would leave no path that agrees
             assert gold.is_kept is not None
             mask &= gold.is_kept[..., None]
         candidates = Candidates(*candidates_of_mask(mask), lengths, *mask.shape[1:3])
-        paths = FilteredByIndex(candidates, global_scores, transition, self.skip)
+        paths = FilteredSemiMarkov(candidates, global_scores, transition, self.skip)
         return given(paths, gold.known, remove=False).log_partition - paths.log_partition
 
     def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:

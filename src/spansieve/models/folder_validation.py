@@ -6,56 +6,18 @@ fetched and run. What is found here is raised as ModelError.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from safetensors import safe_open
 from torch import Tensor
 
+from spansieve.persistence.manifest import ModelError, json_values, read_object, refusing
+
 MOST_COUNTED = 1_000_000  # what a number of an encoder's configuration may be where no weight is that large
 WIDEST = 10_000  # tokens in a segment: far beyond any text, and little enough to be held
-NESTED = 100  # levels of a JSON file
-
-
-class ModelError(ValueError):
-    """A folder holds no model of ours, or a damaged one."""
-
-
-@contextmanager
-def refusing(what: str) -> Iterator[None]:
-    """Raise whatever goes wrong inside as a fault of the folder. Libraries below have many kinds of errors for it;
-    those in Rust even panic, which is no Exception."""
-    try:
-        yield
-    except (ModelError, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:
-        reason = shorten(str(error), 200, placeholder=" …") or type(error).__name__
-        raise ModelError(f"{what}: {reason}") from error
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
-    with refusing(f"{path} is damaged"):
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise ModelError(f"{path} must hold a JSON object, got {type(values).__name__}")
-        for _ in _walk(values):  # so that no later code falls into it
-            pass
-        return values
-
-
-def check_names(files: Mapping[str, Any], path: Path) -> None:
-    """Check that files of a model are named from its folder downward."""
-    for name in files:
-        parts = PurePosixPath(name).parts
-        is_inside = parts and not name.startswith("/") and ".." not in parts and "\\" not in name and ":" not in name
-        if not is_inside or "\0" in name:
-            raise ModelError(f"{path} must name files within its folder, got {shorten(repr(name), 80)}")
 
 
 def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
@@ -81,7 +43,7 @@ def check_encoder(folder: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
         if not needed.is_file():
             raise ModelError(f"{needed} is missing")
     largest = max([MOST_COUNTED, *(size for shape in shapes.values() for size in shape)])
-    for name, value in _walk(read_object(path)):
+    for name, value in json_values(read_object(path)):
         if _is_above(value, len(shapes) if "layer" in name else largest):
             raise ModelError(f"{path} says {name} = {value}, and no weight is that large")
         # transformers takes such a name for that of code to fetch.
@@ -106,16 +68,3 @@ def check_shapes(wanted: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, .
 
 def _is_above(value: Any, most: int) -> bool:
     return isinstance(value, int) and value > most
-
-
-def _walk(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every value within a JSON value, with the nearest name above it."""
-    if depth > NESTED:
-        raise ModelError(f"a JSON file of a model must have at most {NESTED} levels, got more")
-    yield name, value
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _walk(inner, key, depth + 1)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _walk(inner, name, depth + 1)

@@ -15,8 +15,8 @@ HEADS: dict[str, str | type[Head]] = {  # a class, or the module and the name of
     "crf": "spansieve.models.crf:CRF",
     "semicrf": "spansieve.models.semi_crf:SemiCRF",
     "semicrf-unit-null": "spansieve.models.semi_crf:SemiCRFUnitNull",
-    "filter-only": "spansieve.models.filter_only:FilterOnly",
-    "global-selection": "spansieve.models.global_selection:GlobalSelection",
+    "filter-only": "spansieve.models.span_selection:FilterOnly",
+    "global-selection": "spansieve.models.span_selection:GlobalSelection",
     "nested": "spansieve.models.nested:Nested",
     "nested-filter-only": "spansieve.models.nested:NestedFilterOnly",
 }

@@ -26,14 +26,9 @@ from spansieve.decoding.constraints import (
 from spansieve.decoding.decoders import Decoded
 from spansieve.decoding.prediction import Prediction
 
+MAX_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
+MAX_SENTENCES = 256  # in a batch
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a string can hold it, UTF-8 cannot
-
-
-class BatchLimits(NamedTuple):
-    """How much is read at once."""
-
-    max_tokens: int = 4_000  # padding included; where the encoder reads subwords, of those
-    max_sentences: int = 256
 
 
 class PreparedBatch(NamedTuple):
@@ -71,13 +66,12 @@ def predict_with(
 ) -> list[Prediction]:
     """Predict sentences of tokens; constraints, one per sentence, are in tokens. At most `batch_tokens` are read at
     once, or one sentence; the result does not depend on it."""
-    max_tokens, max_sentences = BatchLimits()
     if batch_tokens is not None and batch_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
     readable = readable_sentences(sentences)
     rules = list(map(backend.support.rules, checked_constraints(constraints, len(readable)), readable))
     groups = [[i for i in group if readable[i]] for group in group_by_banned_pairs(rules)]
-    plan = batches_of_groups(backend.sizes(readable), groups, batch_tokens or max_tokens, max_sentences)
+    plan = batches_of_groups(backend.sizes(readable), groups, batch_tokens or MAX_TOKENS, MAX_SENTENCES)
 
     def prepare(indices: Sequence[int]) -> PreparedBatch:
         words = [readable[i] for i in indices]

@@ -9,9 +9,9 @@ from torch import Tensor
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.labels import LabelSet
-from spansieve.models.filter_only import FilterOnly
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.head import HeadGold
+from spansieve.models.span_selection import FilterOnly
 
 
 class Nested(FSemiCRF):

@@ -116,10 +116,6 @@ class Tagger(nn.Module):
     def distribution(self, batch: Batch) -> Distribution:
         return self.head.distribution(self.vectors(batch), batch.lengths)
 
-    def segments(self, distribution: Distribution) -> list[list[Segment]]:
-        """The best set of entities of each sentence."""
-        return [list(self.head.entities(structure)) for structure in distribution.mode]
-
     def named(self, segments: Sequence[Segment]) -> list[NamedSegment]:
         return [NamedSegment(s.start, s.end, self.labels.name(s.label)) for s in segments]
 

@@ -132,7 +132,8 @@ class TorchBackend:
         if self.depth == 0:
             decoded = self.decoder([part.numpy() for part in scores], lengths, with_probabilities, rules)
             return lambda: decoded
-        if rules is not None or self.decoder.with_filter or kind == "linear-chain":
+        is_known = any(rule.is_knowledge for rule in rules or ())
+        if is_known or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):
             arrays = to_host([part.contiguous() for part in scores])
             return lambda: self.decoder(arrays(), lengths, with_probabilities, rules)
         if kind == "semi-markov":
@@ -140,7 +141,9 @@ class TorchBackend:
             return lambda: on_device
         candidates = candidates_to_host(self._is_candidate(scores, device_lengths), scores[1])
         num_tokens = scores[0].shape[1]
-        return lambda: decode_batch(self.decoder.candidates(*candidates(), lengths, num_tokens), with_probabilities)
+        return lambda: decode_batch(
+            self.decoder.candidates(*candidates(), lengths, num_tokens), with_probabilities, rules
+        )
 
     def _is_candidate(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Tensor:
         """What the filter keeps, (B, L, K, Y)."""

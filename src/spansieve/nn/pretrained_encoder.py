@@ -87,15 +87,8 @@ class PretrainedEncoder(Encoder):
         if capacity < 1:
             raise ValueError(f"max_subwords must leave room beside the special ones, got {limit}")
         padding, unknown = self.tokenizer.pad_token_id or 0, self.tokenizer.unk_token_id
-        return SubwordLayout(
-            before=before,
-            after=after,
-            padding=padding,
-            unknown=padding if unknown is None else unknown,
-            capacity=capacity,
-            overlap=self.config.overlap,
-            casing=self.config.casing,
-        )
+        unknown = padding if unknown is None else unknown
+        return SubwordLayout(before, after, padding, unknown, capacity, self.config.overlap, self.config.casing)
 
     def _limit(self) -> int:
         positions = getattr(self.model.config, "max_position_embeddings", None)

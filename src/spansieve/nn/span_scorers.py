@@ -142,8 +142,7 @@ def span_scorer(
         return SumScorer(size, max_width, num_labels, sets, kind == "mean")
     if kind == "max":
         return MaxScorer(size, hidden_size, max_width, num_labels, sets, dropout)
-    content = kind == "endpoints-content"
-    return EndpointScorer(size, hidden_size, max_width, num_labels, sets, dropout, content)
+    return EndpointScorer(size, hidden_size, max_width, num_labels, sets, dropout, kind == "endpoints-content")
 
 
 # ---- Spans of tokens -------------------------------------------------------------------------------------------------

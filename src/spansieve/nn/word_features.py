@@ -45,14 +45,10 @@ class WordFeatures:
             if features is None:
                 features = known[word] = self._features(word)
             rows.append(features)
-        if not rows:
-            return WordRows(np.zeros((0, len(FIELDS)), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
         counts = np.fromiter((len(grams) for _, grams in rows), np.int64, len(rows))
-        return WordRows(
-            np.concatenate([fields for fields, _ in rows]).reshape(len(rows), len(FIELDS)),
-            np.concatenate([grams for _, grams in rows]),
-            counts.cumsum() - counts,
-        )
+        none = np.zeros(0, np.int64)
+        fields = np.concatenate([none, *(fields for fields, _ in rows)]).reshape(len(rows), len(FIELDS))
+        return WordRows(fields, np.concatenate([none, *(grams for _, grams in rows)]), counts.cumsum() - counts)
 
     def of_sentences(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """The encoder's input: each distinct word of the sentences once, and where they stand."""
@@ -60,13 +56,8 @@ class WordFeatures:
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         flat = [index.setdefault(word, len(index)) for sentence in sentences for word in sentence]
         rows = self(list(index))
-        return {
-            "words": padded(flat, lengths),  # (B, L): which of the distinct words each token is
-            "fields": rows.fields,  # (U, F)
-            "grams": rows.grams,
-            "gram_offsets": rows.gram_offsets,  # (U,)
-            "num_tokens": lengths,
-        }
+        # words, (B, L): which of the distinct words each token is
+        return {"words": padded(flat, lengths), "num_tokens": lengths, **rows._asdict()}
 
     def _features(self, word: str) -> tuple[np.ndarray, np.ndarray]:
         norm = "".join("0" if character.isdigit() else character for character in word.lower())

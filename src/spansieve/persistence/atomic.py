@@ -29,12 +29,13 @@ def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
     sync(path)
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Write a file so that what it held before stays until the new text is complete."""
-    new = path.with_name(f".{path.name}.new")
+def write_durably(path: Path, content: str | bytes, writer: str = "") -> None:
+    """Write a file so that what it held before stays until the new content is complete. Processes that may write the
+    same file at once each have a name, `writer`."""
+    new = path.with_name(f".{path.name}{writer}.new")
     try:
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with new.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
@@ -72,6 +73,21 @@ def system_errors(path: Path) -> Iterator[None]:
             raise
         number = int(match[1] or match[2])
         raise OSError(number, os.strerror(number), str(path)) from error
+
+
+# ---- Folders as bytes ------------------------------------------------------------------------------------------------
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Read every file below a folder, by its path in there."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 # ---- Whether something was changed -----------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -18,64 +17,17 @@ from torch import Tensor
 from spansieve.crf import Distribution, FilteredSemiMarkov, NestedSegments, SemiMarkov, given
 from spansieve.crf.candidates import Windows, span_ends
 from spansieve.decoding.constraints import Constraints, Rules, checked_constraints
-from spansieve.decoding.prediction import KBest, Prediction, Probability
+from spansieve.decoding.prediction import Candidate, Edge, Explanation, Graph, KBest, Probability, Wanted
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import Head
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import Scored, predict_segments
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import Segment
 
 Entities = tuple[Segment, ...]
 OVERSAMPLED = 8  # where many structures have the same entities, so many times as many are looked at
 MAX_EDGES = 4_000  # of a graph that lists them
-
-
-class Candidate(NamedTuple):
-    """A node of the filtered graph."""
-
-    segment: NamedSegment
-    local_score: float  # by which the filter kept it: how far its label stands above null
-    local_probability: float  # that the span has this label, by the filter alone
-    global_score: float  # what it adds to a path's score
-    probability: float  # that it is on the path
-    is_chosen: bool  # it is on the best one
-
-
-class Edge(NamedTuple):
-    """An edge from one candidate to another that may follow it, by their indices; None is the start or the end."""
-
-    source: int | None
-    target: int | None
-    transition: float  # what the edge adds to a path's score
-
-
-@dataclass(frozen=True)
-class Graph:
-    """The filtered graph of a sentence. A nested model chooses a set of candidates and no path: it has no edges."""
-
-    candidates: list[Candidate]  # by (end, start)
-    num_edges: int  # start and end included
-    edges: list[Edge] | None  # None where there are more than MAX_EDGES
-
-
-class Wanted(NamedTuple):
-    """What is to be computed of a sentence beside its prediction."""
-
-    top_k: int = 1
-    graph: bool = False
-    filter_entropy: bool = False
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a model predicts for a sentence, how sure it is, and its graph."""
-
-    prediction: Prediction
-    k_best: tuple[KBest, ...] = ()  # best first
-    entropy: float = 0.0  # in nats, of the distribution over all sets of entities
-    graph: Graph | None = None  # None where it was not wanted, or the model has none
-    filter_entropy: float = 0.0  # in nats, of the filter's labels, summed over the spans; where it was wanted
 
 
 class _Extras(NamedTuple):
@@ -135,7 +87,7 @@ def _selected(scored: Scored, rows: Sequence[int]) -> Scored:
 def _extras(tagger: Tagger, scored: Scored, rules: Sequence[Rules], wanted: Sequence[Wanted]) -> list[_Extras]:
     head = tagger.head
     distribution = head.distribution_of(*scored)
-    if any(rule.known or rule.banned for rule in rules):
+    if any(rule.is_knowledge for rule in rules):
         tags = head.tags if isinstance(head, CRF) else None
         distribution = given(distribution, [rule.known for rule in rules], rules[0].banned, tags=tags)
     best = k_best(head, distribution, max(want.top_k for want in wanted))

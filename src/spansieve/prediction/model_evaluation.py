@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from spansieve.evaluation.bootstrap_intervals import Intervals, bootstrap
 from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, nearest_threshold, outcomes
 from spansieve.evaluation.error_types import ErrorAnalysis, analyse_errors
 from spansieve.evaluation.scores import Scores, evaluate, evaluate_levels
-from spansieve.prediction.error_analysis import GoldOutcomes, predict_with_outcomes
-from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.segments import NamedSegment
+
+if TYPE_CHECKING:
+    from spansieve.prediction.error_analysis import GoldOutcomes
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Assessment:
     threshold: Threshold | None  # for that precision, or for the highest that can be reached
     label_thresholds: dict[str, Threshold]  # the same of each label that was predicted, alone
     unknown_labels: tuple[str, ...]  # gold has them, the model does not
-    gold_outcomes: GoldOutcomes | None  # under a model that filters
+    gold_outcomes: GoldOutcomes | None  # under a model that filters, run by torch
     levels: dict[str, Scores] | None  # outer and inner, where something is nested
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,14 +52,13 @@ class Assessment:
 
 
 def assess(
-    predictor: Predictor, examples: Sequence[Example], seed: int = 0, precision: float | None = None
+    predictor: TextPredictor, examples: Sequence[Example], seed: int = 0, precision: float | None = None
 ) -> Assessment:
     """Evaluate a model. With `precision`, also find the probability from which on predictions are that precise: of all
     labels together, and of each alone."""
     check_known(examples, "data")
     gold = [example.segments for example in examples]
-    options = (predictor.batch_tokens, predictor.probability)
-    predictions, gold_outcomes = predict_with_outcomes(predictor.tagger, examples, True, *options)
+    predictions, gold_outcomes = predictor.predict_examples(examples)
     predicted = [prediction.segments for prediction in predictions]
     unknown = {segment.label for segments in gold for segment in segments} - set(predictor.labels)
     scores = evaluate(gold, predicted, [len(example) for example in examples])

@@ -16,6 +16,7 @@ import torch
 
 from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
+from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
@@ -64,19 +65,24 @@ class Pipeline:
         self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
         self.prepared = PreparedAhead(self.preparer, workers)
 
-    def stream(self, texts: Iterable[str], probabilities: bool = True) -> Iterator[tuple[str, list[Entity]]]:
-        """Yield each text with its entities, in order; some chunks of texts are held at once."""
+    def stream(
+        self, texts: Iterable[str], probabilities: bool = True, threshold: float = 0.0
+    ) -> Iterator[tuple[str, list[Entity]]]:
+        """Yield each text with its entities, less what is less probable than the threshold, in order; some chunks of
+        texts are held at once."""
+        check_threshold(threshold)
+        nests = self.backend.support.takes_nested
         chunks: deque[ChunkOfTexts] = deque()  # whose batches are not all back
 
         def batches() -> Iterator[PreparedBatch]:
             for chunk_texts, prepared in self.prepared(texts):
-                chunks.append(ChunkOfTexts(chunk_texts, prepared, self.names, self.backend.support.takes_nested))
+                chunks.append(ChunkOfTexts(chunk_texts, prepared, self.names, nests, threshold))
                 yield from prepared.batches
 
-        for batch, decoded in decoded_batches(self.backend, batches(), probabilities):
+        for batch, decoded in decoded_batches(self.backend, batches(), probabilities or threshold > 0):
             while chunks[0].is_complete:  # one without batches
                 yield from chunks.popleft().entities()
-            chunks[0].add(batch, decoded)
+            chunks[0].add(batch, decoded, probabilities)
             while chunks and chunks[0].is_complete:
                 yield from chunks.popleft().entities()
         while chunks:
@@ -103,21 +109,28 @@ def reader_of(encoder: Encoder) -> Reader:
 class ChunkOfTexts:
     """Texts whose entities come in batch by batch."""
 
-    def __init__(self, texts: Sequence[str], prepared: Prepared, names: Sequence[str], nests: bool) -> None:
+    def __init__(
+        self, texts: Sequence[str], prepared: Prepared, names: Sequence[str], nests: bool, threshold: float
+    ) -> None:
         self._texts, self._prepared, self._names, self._nests = texts, prepared, names, nests
+        self._threshold = threshold
         self._columns: list[tuple[np.ndarray, ...]] = []
 
     @property
     def is_complete(self) -> bool:
         return len(self._columns) == len(self._prepared.batches)
 
-    def add(self, batch: PreparedBatch, decoded: Decoded) -> None:
+    def add(self, batch: PreparedBatch, decoded: Decoded, with_probabilities: bool) -> None:
         prepared, segments = self._prepared, decoded.segments
         sentence = np.asarray(batch.sentence)[segments.sentence]
         first = prepared.first[sentence]
         start, end = prepared.start[first + segments.start], prepared.end[first + segments.end - 1]
-        probability = () if decoded.probabilities is None else (decoded.probabilities,)
-        self._columns.append((prepared.text[sentence], start, end, segments.label, *probability))
+        columns = [prepared.text[sentence], start, end, segments.label]
+        if decoded.probabilities is not None:
+            is_likely = decoded.probabilities.astype(np.float64) >= self._threshold
+            columns += [decoded.probabilities] if with_probabilities else []
+            columns = [column[is_likely] for column in columns]
+        self._columns.append(tuple(columns))
 
     def entities(self) -> Iterator[tuple[str, list[Entity]]]:
         texts, names = self._texts, self._names

@@ -8,13 +8,16 @@ from typing import NamedTuple, overload
 
 import torch
 
+from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints
-from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
-from spansieve.prediction.alternatives import Explanation, Wanted, explain
+from spansieve.prediction.alternatives import explain
+from spansieve.prediction.error_analysis import GoldOutcomes, predict_with_outcomes
 from spansieve.prediction.text_predictor import TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity
 
@@ -58,6 +61,8 @@ class Predictor(TextPredictor):
     entities are right, since a good filter often leaves a single set of entities.
     """
 
+    can_explain = True
+
     def __init__(
         self,
         tagger: Tagger,
@@ -72,6 +77,14 @@ class Predictor(TextPredictor):
     @property
     def labels(self) -> tuple[str, ...]:
         return self.tagger.labels.names
+
+    @property
+    def head(self) -> str:
+        return self.tagger.config.head
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        return self.tagger.head.decoder_settings
 
     def predict_tokens(
         self,
@@ -91,6 +104,9 @@ class Predictor(TextPredictor):
     ) -> list[Explanation]:
         """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
         return explain(self.tagger, sentences, wanted, self.probability, constraints, self.batch_tokens)
+
+    def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
+        return predict_with_outcomes(self.tagger, examples, True, self.batch_tokens, self.probability)
 
     @overload
     def analyse(  # type: ignore[overload-overlap]

@@ -5,15 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.character_constraints import placed
-from spansieve.decoding.constraints import Constraints, checked_constraints
-from spansieve.decoding.prediction import Prediction
+from spansieve.decoding.constraints import Constraints, checked_constraints, with_threshold
+from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.segments import Entity
+
+if TYPE_CHECKING:
+    from spansieve.prediction.error_analysis import GoldOutcomes
 
 TEXTS_AT_ONCE = 1_024  # of a stream
 CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond
@@ -26,6 +30,10 @@ class TextPredictor(ABC):
     all of it; otherwise each of its sentences is. Either may be of any length: nothing is cut off.
     """
 
+    can_explain = False  # whether `explain_tokens` gives more than predictions
+    batch_tokens: int | None = None
+    probability: Probability = "given-candidates"
+
     def __init__(self, tokenizer: Tokenizer = tokens_of_text) -> None:
         self.tokenizer = tokenizer
 
@@ -33,6 +41,16 @@ class TextPredictor(ABC):
     @abstractmethod
     def labels(self) -> tuple[str, ...]:
         """The names of the labels that the model predicts."""
+
+    @property
+    @abstractmethod
+    def head(self) -> str:
+        """The name of the model's head."""
+
+    @property
+    @abstractmethod
+    def decoder_settings(self) -> DecoderSettings:
+        """The settings of the model's decoder: among them whether it filters, and whether it nests."""
 
     @abstractmethod
     def predict_tokens(
@@ -43,6 +61,20 @@ class TextPredictor(ABC):
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
 
+    def explain_tokens(
+        self,
+        sentences: Sequence[Sequence[str]],
+        wanted: Sequence[Wanted | None],
+        constraints: Sequence[Constraints | None] | None = None,
+    ) -> list[Explanation]:
+        """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction, where
+        the predictor `can_explain`."""
+        return [Explanation(prediction) for prediction in self.predict_tokens(sentences, True, constraints)]
+
+    def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
+        """Predict labelled sentences, with probabilities. A filtered model run by torch counts where gold is lost."""
+        return self.predict_tokens([example.tokens for example in examples], True), None
+
     @overload
     def predict(  # type: ignore[overload-overlap]  # a string is a collection of strings, too
         self,
@@ -50,6 +82,7 @@ class TextPredictor(ABC):
         probabilities: bool = True,
         sentences: bool = True,
         constraints: Constraints | None = None,
+        threshold: float = 0.0,
     ) -> list[Entity]: ...
 
     @overload
@@ -59,14 +92,15 @@ class TextPredictor(ABC):
         probabilities: bool = True,
         sentences: bool = True,
         constraints: Sequence[Constraints | None] | None = None,
+        threshold: float = 0.0,
     ) -> list[list[Entity]]: ...
 
-    def predict(self, texts, probabilities=True, sentences=True, constraints=None):
+    def predict(self, texts, probabilities=True, sentences=True, constraints=None, threshold=0.0):
         """The entities of one text, in order; of several texts, those of each. Constraints are of each text, in its
-        characters."""
+        characters. Entities less probable than the threshold are not returned."""
         if isinstance(texts, str):
-            return self.predict_texts([texts], probabilities, sentences, [constraints])[0]
-        return self.predict_texts(texts, probabilities, sentences, constraints)
+            return self.predict_texts([texts], probabilities, sentences, [constraints], threshold)[0]
+        return self.predict_texts(texts, probabilities, sentences, constraints, threshold)
 
     def predict_texts(
         self,
@@ -74,11 +108,13 @@ class TextPredictor(ABC):
         probabilities: bool = True,
         sentences: bool = True,
         constraints: Sequence[Constraints | None] | None = None,
+        threshold: float = 0.0,
     ) -> list[list[Entity]]:
         """The entities of each text. Sentences of all of them share batches."""
         texts = listed(texts)
         pieces = self.pieces(texts, sentences)
-        known = constraints_of_pieces(checked_constraints(constraints, len(texts), "text"), texts, pieces)
+        own = checked_constraints(constraints, len(texts), "text")
+        known = constraints_of_pieces([with_threshold(one, threshold, self.labels) for one in own], texts, pieces)
         entities: list[list[Entity]] = [[] for _ in texts]
         for piece, prediction in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, prediction)
@@ -90,12 +126,13 @@ class TextPredictor(ABC):
         probabilities: bool = True,
         sentences: bool = True,
         constraints: Iterable[Constraints | None] | None = None,
+        threshold: float = 0.0,
     ) -> Iterator[tuple[str, list[Entity]]]:
         """Each text with its entities, for texts without end: a thousand or so are held at once."""
         each = None if constraints is None else iter(constraints)
         for chunk in chunks_of(texts):
             known = None if each is None else list(islice(each, len(chunk)))
-            yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences, known))
+            yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences, known, threshold))
 
     def examples(
         self, texts: Iterable[str], sentences: bool = True, constraints: Iterable[Constraints | None] | None = None

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPBearer
 
 from spansieve import __version__
-from spansieve.prediction.predictor import Predictor
-from spansieve.serving.errors import (
-    RefusedError,
-    add_error_handlers,
-    client_gone,
-    not_ready,
-    shutting_down,
-    too_slow,
-)
+from spansieve.prediction.text_predictor import TextPredictor
+from spansieve.serving.api_page import api_page
+from spansieve.serving.errors import CLIENT_GONE, RefusedError, add_error_handlers
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import CONTENT_TYPE
-from spansieve.serving.middleware import GuardMiddleware
-from spansieve.serving.queue import Batcher, Job, State, Task
+from spansieve.serving.middleware import REQUEST_ID, GuardMiddleware
+from spansieve.serving.queue import Batcher, Job, Task
 from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Result
 
 DESCRIPTION = """Finds the entities of texts.
@@ -39,6 +34,7 @@ REASONS = {
     408: "The body did not come in time.",
     409: "The constraints do not fit their text, or not together; the reason names them.",
     413: "The body or a text is too large.",
+    415: "The body is not sent as `application/json`.",
     422: "The request is not as it should be; the reason names the field.",
     429: "The queue is full; `Retry-After` says when to try again.",
     500: "The model failed on one of the texts, which the reason names; other requests are not touched by it.",
@@ -63,9 +59,13 @@ def _responses(*statuses: int) -> Responses:
 
 
 def create_app(
-    batcher: Batcher[Result], info: Callable[[], ModelInfo], limits: Limits, token: str | None = None
+    batcher: Batcher[Result],
+    info: Callable[[], ModelInfo],
+    limits: Limits,
+    token: str | None = None,
+    cors_origins: Sequence[str] = (),
 ) -> FastAPI:
-    """Build the application. `info` may be called once the batcher is ready."""
+    """Build the application. `info` may be called once the batcher is ready. Pages of `cors_origins` may call it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -77,92 +77,82 @@ def create_app(
         title="spansieve",
         version=__version__,
         description=DESCRIPTION,
-        docs_url=None,  # both pages load scripts from elsewhere
+        docs_url=None,  # both pages load scripts from elsewhere: see `api_page`
         redoc_url=None,
         lifespan=lifespan,
     )
     # For the schema: the token is checked by `GuardMiddleware`, before anything is read.
     bearer = [Depends(HTTPBearer(auto_error=False, description="The service's token."))] if token else []
-    unauthorized = _responses(401) if token else {}
-    _add_prediction(app, batcher, info, limits, bearer, unauthorized)
-    _add_operation(app, batcher, bearer, unauthorized)
+    protected = APIRouter(dependencies=bearer, responses=_responses(401) if token else {})
+    _add_prediction(protected, batcher, info, limits)
+    _add_operation(app, protected, batcher)
+    app.include_router(protected)
     _add_page(app)
     add_error_handlers(app)
     _show_limits(app, limits)
     app.add_middleware(GuardMiddleware, limits=limits, metrics=batcher.metrics, token=token, protected=PROTECTED)
+    if cors_origins:  # around the check of the token: a browser asks without it whether it may send it
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", REQUEST_ID],
+            expose_headers=["Retry-After", REQUEST_ID],
+        )
     return app
 
 
-def _add_prediction(
-    app: FastAPI,
-    batcher: Batcher[Result],
-    info: Callable[[], ModelInfo],
-    limits: Limits,
-    bearer: list[Any],
-    unauthorized: Responses,
-) -> None:
-    @app.post(
+def _add_prediction(router: APIRouter, batcher: Batcher[Result], info: Callable[[], ModelInfo], limits: Limits) -> None:
+    @router.post(
         "/predict",
         summary="Find the entities of texts",
         tags=["prediction"],
         response_model=PredictResponse,
-        responses=_responses(400, 408, 409, 413, 422, 429, 500, 503, 504) | unauthorized,
-        dependencies=bearer,
+        responses=_responses(400, 408, 409, 413, 415, 422, 429, 500, 503, 504),
     )
     async def predict(body: PredictRequest, request: Request) -> Response:
         _check_size(body, limits)
         options = (body.probabilities, body.alternatives, body.graph)
-        job = batcher.submit([Task(text, *options, given) for text, given in zip(body.texts, body.text_constraints())])
+        given = zip(body.texts, body.text_constraints())
+        tasks = [Task(text, *options, constraints, body.threshold) for text, constraints in given]
+        job = batcher.submit(tasks, request.scope["request_id"])
         results = await _results(batcher, job, request, limits.seconds)
         return Response(PredictResponse(results=results).model_dump_json(), media_type="application/json")
 
-    @app.get(
-        "/model",
-        summary="What the model is and how much it takes",
-        tags=["prediction"],
-        responses=_responses(503) | unauthorized,
-        dependencies=bearer,
-    )
+    summary = "What the model is and how much it takes"
+
+    @router.get("/model", summary=summary, tags=["prediction"], responses=_responses(503))
     async def model() -> ModelInfo:
-        _check_ready(batcher)
+        batcher.check_ready()
         return info()
 
 
-def _add_operation(app: FastAPI, batcher: Batcher[Result], bearer: list[Any], unauthorized: Responses) -> None:
+def _add_operation(app: FastAPI, protected: APIRouter, batcher: Batcher[Result]) -> None:
     @app.get("/healthz", summary="The process answers", tags=["operation"])
     async def healthz() -> Health:
         return Health(status="ok")
 
-    @app.get(
-        "/readyz",
-        summary="The model is loaded, warm, and takes requests",
-        tags=["operation"],
-        responses=_responses(503),
-    )
+    summary = "The model is loaded, warm, and takes requests"
+
+    @app.get("/readyz", summary=summary, tags=["operation"], responses=_responses(503))
     async def readyz() -> Health:
-        _check_ready(batcher)
+        batcher.check_ready()
         return Health(status="ready")
 
-    @app.get(
-        "/metrics",
-        summary="For Prometheus",
-        tags=["operation"],
-        response_class=Response,
-        responses=METRICS | unauthorized,
-        dependencies=bearer,
-    )
+    @protected.get("/metrics", summary="For Prometheus", tags=["operation"], response_class=Response, responses=METRICS)
     def metrics() -> Response:
         return Response(batcher.metrics.exposition(), media_type=CONTENT_TYPE)
 
 
-def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
-    is_filtered = predictor.tagger.head.decoder_settings.filters
+def model_info(name: str, predictor: TextPredictor, limits: Limits) -> ModelInfo:
+    is_filtered = predictor.decoder_settings.filters
     return ModelInfo(
         name=name,
-        head=predictor.tagger.config.head,
+        head=predictor.head,
         labels=list(predictor.labels),
         probability=predictor.probability if is_filtered else "marginal",
-        has_graph=is_filtered,
+        has_graph=is_filtered and predictor.can_explain,
+        has_alternatives=predictor.can_explain,
         version=__version__,
         limits=ModelLimits.model_validate(limits, from_attributes=True),
     )
@@ -171,19 +161,13 @@ def model_info(name: str, predictor: Predictor, limits: Limits) -> ModelInfo:
 # ---- How a request is answered ---------------------------------------------------------------------------------------
 
 
-def _check_ready(batcher: Batcher[Result]) -> None:
-    if batcher.state is State.LOADING:
-        raise not_ready()
-    if batcher.state is not State.READY:
-        raise shutting_down()
-
-
 def _check_size(body: PredictRequest, limits: Limits) -> None:
-    if len(body.texts) > limits.texts:
-        raise RefusedError(422, "invalid", f"texts must be at most {limits.texts}, got {len(body.texts)}")
-    if body.alternatives > limits.alternatives:
-        reason = f"alternatives must be at most {limits.alternatives}, got {body.alternatives}"
-        raise RefusedError(422, "invalid", reason)
+    for name, most, got in (
+        ("texts", limits.texts, len(body.texts)),
+        ("alternatives", limits.alternatives, body.alternatives),
+    ):
+        if got > most:
+            raise RefusedError(422, "invalid", f"{name} must be at most {most}, got {got}")
     for i, text in enumerate(body.texts):
         if len(text) > limits.text_characters:
             reason = f"texts[{i}] must have at most {limits.text_characters:,} characters, got {len(text):,}"
@@ -203,7 +187,9 @@ async def _results(batcher: Batcher[Result], job: Job[Result], request: Request,
         await asyncio.wait({answer, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return answer.result()
-        raise client_gone() if gone.done() else too_slow(seconds)
+        if gone.done():
+            raise RefusedError(CLIENT_GONE, "client_gone", "the client has closed the connection")
+        raise RefusedError(504, "too_slow", f"no answer within {seconds:g} s; the request was dropped")
     finally:
         gone.cancel()
         if not answer.done():
@@ -213,21 +199,13 @@ async def _results(batcher: Batcher[Result], job: Job[Result], request: Request,
 
 def _show_limits(app: FastAPI, limits: Limits) -> None:
     """Add the limits to the OpenAPI schema, which is made once."""
-    made = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is not None:
-            return app.openapi_schema
-        schema = made()
-        fields = schema["components"]["schemas"]["PredictRequest"]["properties"]
-        fields["texts"]["maxItems"] = limits.texts
-        fields["texts"]["description"] += f" At most {limits.text_characters:,} characters each (413)."
-        fields["alternatives"]["maximum"] = limits.alternatives
-        schema["components"]["schemas"].pop("HTTPValidationError", None)
-        schema["components"]["schemas"].pop("ValidationError", None)
-        return schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    schemas = app.openapi()["components"]["schemas"]
+    fields = schemas["PredictRequest"]["properties"]
+    fields["texts"]["maxItems"] = limits.texts
+    fields["texts"]["description"] += f" At most {limits.text_characters:,} characters each (413)."
+    fields["alternatives"]["maximum"] = limits.alternatives
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
 
 
 # ---- The page at `/`: a few files of the package, read once ----------------------------------------------------------
@@ -235,19 +213,18 @@ def _show_limits(app: FastAPI, limits: Limits) -> None:
 
 def page_files() -> dict[str, tuple[bytes, str]]:
     """The content and the media type of each file, by its name."""
-    folder = resources.files("spansieve.serving") / "page"
-    files = {}
-    for entry in folder.iterdir():
-        suffix = "." + entry.name.rpartition(".")[2]
-        if suffix in MEDIA_TYPES:
-            files[entry.name] = entry.read_bytes(), MEDIA_TYPES[suffix]
-    return files
+    files = (Path(__file__).parent / "page").iterdir()
+    return {file.name: (file.read_bytes(), MEDIA_TYPES[file.suffix]) for file in files if file.suffix in MEDIA_TYPES}
 
 
 def _add_page(app: FastAPI) -> None:
     for name, (content, media_type) in page_files().items():
         path = "/" if name == "index.html" else f"/page/{name}"
         app.add_route(path, _file(content, media_type), methods=["GET"], include_in_schema=False)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return Response(api_page(app.openapi()), media_type=MEDIA_TYPES[".html"])
 
 
 def _file(content: bytes, media_type: str):

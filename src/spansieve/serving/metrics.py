@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -14,29 +15,22 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 class Metrics:
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        self.requests = Counter(
-            "spansieve_requests", "Requests by path and status.", ["path", "status"], registry=registry
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        took = "From a request's first byte to the end of its answer."
+        self.requests = counter("spansieve_requests", "Requests by path and status.", ["path", "status"])
+        self.request_seconds = histogram("spansieve_request_seconds", took, ["path"], buckets=SECONDS)
+        self.queue_length = gauge("spansieve_queue_length", "Requests that wait for the model.")
+        self.ready = gauge("spansieve_ready", "1 when the model is loaded and warm.")
+        self.batch_texts = histogram("spansieve_batch_texts", "Texts that went to the model together.", buckets=TEXTS)
+        self.batch_seconds = histogram(
+            "spansieve_batch_seconds", "Time that the model took for a batch.", buckets=SECONDS
         )
-        self.request_seconds = Histogram(
-            "spansieve_request_seconds",
-            "From a request's first byte to the end of its answer.",
-            ["path"],
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self.queue_length = Gauge("spansieve_queue_length", "Requests that wait for the model.", registry=registry)
-        self.ready = Gauge("spansieve_ready", "1 when the model is loaded and warm.", registry=registry)
-        self.batch_texts = Histogram(
-            "spansieve_batch_texts", "Texts that went to the model together.", buckets=TEXTS, registry=registry
-        )
-        self.batch_seconds = Histogram(
-            "spansieve_batch_seconds", "Time that the model took for a batch.", buckets=SECONDS, registry=registry
-        )
-        self.tokens = Counter("spansieve_tokens", "Tokens that were read.", registry=registry)
-        self.texts = Counter("spansieve_texts", "Texts that were read.", registry=registry)
-        self.failed_texts = Counter("spansieve_failed_texts", "Texts that the model failed on.", registry=registry)
+        self.tokens = counter("spansieve_tokens", "Tokens that were read.")
+        self.texts = counter("spansieve_texts", "Texts that were read.")
+        self.failed_texts = counter("spansieve_failed_texts", "Texts that the model failed on.")
 
     def watch(self, queue_length: Callable[[], float], is_ready: Callable[[], bool]) -> None:
         """Read these gauges whenever Prometheus scrapes."""

@@ -1,23 +1,20 @@
-"""The middleware before the application: authentication, limits on the body, and headers of every response."""
+"""The middleware before the application: authentication, limits on the body, headers of every response, and the access
+log, which never holds a text."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import json
+import logging
+import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+import uuid
 
-from spansieve.serving.errors import RefusedError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spansieve.serving.errors import CLIENT_GONE, RefusedError
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -29,13 +26,17 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-CLIENT_GONE = 499  # for the metrics
+REQUEST_ID = "X-Request-ID"
+OPERATION = {"/healthz", "/readyz", "/metrics"}  # come every few seconds, and are logged for debugging only
+_ID = re.compile(rb"[\w.:-]{1,64}", re.ASCII)  # no blanks and no line breaks: it stands in the log
+
+logger = logging.getLogger(__name__)
 
 
 class GuardMiddleware:
     """The application behind a check of the token and of the body's size."""
 
-    def __init__(self, app: App, limits: Limits, metrics: Metrics, token: str | None, protected: set[str]) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, token: str | None, protected: set[str]) -> None:
         self.app, self.limits, self.metrics = app, limits, metrics
         self.token = None if token is None else token.encode()
         self.protected = protected
@@ -46,28 +47,37 @@ class GuardMiddleware:
             await self.app(scope, receive, send)
             return
         begin, status = time.perf_counter(), CLIENT_GONE
+        given = dict(scope["headers"]).get(REQUEST_ID.lower().encode(), b"")
+        scope["request_id"] = request_id = given.decode() if _ID.fullmatch(given) else uuid.uuid4().hex
 
         async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                own = (REQUEST_ID.lower().encode(), request_id.encode())
+                message["headers"] = [*message.get("headers", ()), *HEADERS, own]
             await send(message)
 
         try:
             await self._guarded(scope, receive, sent)
         finally:
             path = scope["path"] if scope.get("route") is not None or scope["path"] in self.protected else "other"
+            seconds = time.perf_counter() - begin
             self.metrics.requests.labels(path, str(status)).inc()
-            self.metrics.request_seconds.labels(path).observe(time.perf_counter() - begin)
+            self.metrics.request_seconds.labels(path).observe(seconds)
+            level = logging.DEBUG if path in OPERATION else logging.INFO
+            # A path that is not ours, or a query, might hold a text.
+            logger.log(level, "%s %s %d %.1f ms id=%s", scope["method"], path, status, 1000 * seconds, request_id)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             headers = dict(scope["headers"])
             self._check_token(scope["path"], headers.get(b"authorization", b""))
+            if scope["method"] == "POST" and scope["path"] == "/predict":
+                _check_content_type(headers.get(b"content-type", b"").decode("latin-1"))
             body = await self._body(headers, receive)
         except RefusedError as refused:
-            await send_refusal(refused, send)
+            await refused.response()(scope, receive, send)
             return
         if body is None:
             return
@@ -96,9 +106,8 @@ class GuardMiddleware:
         if announced.isdigit() and (len(announced) > 15 or int(announced) > self.limits.body_bytes):
             raise self._too_large()
         if self.bodies >= 2 * self.limits.queue:
-            raise RefusedError(
-                429, "queue_full", f"{self.bodies} requests are being read already", {"Retry-After": "1"}
-            )
+            reason = f"{self.bodies} requests are being read already"
+            raise RefusedError(429, "queue_full", reason, {"Retry-After": "1"})
         self.bodies += 1
         try:
             return await asyncio.wait_for(self._read(receive), self.limits.seconds)
@@ -109,28 +118,23 @@ class GuardMiddleware:
             self.bodies -= 1
 
     async def _read(self, receive: Receive) -> bytes | None:
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            part = message.get("body", b"")
-            size += len(part)
-            if size > self.limits.body_bytes:
+        body = bytearray()
+        while (message := await receive())["type"] != "http.disconnect":
+            body += message.get("body", b"")
+            if len(body) > self.limits.body_bytes:
                 raise self._too_large()
-            parts.append(part)
             if not message.get("more_body", False):
-                return b"".join(parts)
+                return bytes(body)
+        return None
 
     def _too_large(self) -> RefusedError:
         reason = f"the body must have at most {self.limits.body_bytes:,} bytes; send fewer texts at a time"
         return RefusedError(413, "body_too_large", reason, {"Connection": "close"})
 
 
-async def send_refusal(refused: RefusedError, send: Send) -> None:
-    body = json.dumps({"code": refused.code, "reason": refused.reason}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.lower().encode(), value.encode()) for name, value in refused.headers.items()]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _check_content_type(given: str) -> None:
+    media_type = given.partition(";")[0].strip().lower()
+    if media_type != "application/json" and not re.fullmatch(r"application/[\w.-]+\+json", media_type):
+        got = f"got {given[:60]!r}" if given else "got none"
+        reason = f"the body must be sent with the header `Content-Type: application/json`, {got}"
+        raise RefusedError(415, "unsupported_media_type", reason)

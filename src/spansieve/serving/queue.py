@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -16,14 +17,7 @@ from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
 from spansieve.decoding.constraints import ConstraintError, Constraints
-from spansieve.serving.errors import (
-    FailedTextError,
-    constraint_conflict,
-    not_ready,
-    queue_full,
-    shutting_down,
-    worker_ended,
-)
+from spansieve.serving.errors import RefusedError, constraint_conflict
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 
@@ -39,6 +33,7 @@ class Task(NamedTuple):
     alternatives: int = 0
     graph: bool = False
     constraints: Constraints | None = None
+    threshold: float = 0.0
 
 
 class State(Enum):
@@ -51,11 +46,20 @@ class State(Enum):
 class Job(Generic[Answer]):
     """A request on its way: its texts, and the answers so far."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = tasks
+    def __init__(self, tasks: Sequence[Task], request_id: str = "-") -> None:
+        self.tasks, self.request_id = tasks, request_id
         self.taken = 0
         self.answers: list[Answer] = []  # in order, since its texts are taken in order
         self.future: Future[list[Answer]] = Future()
+
+    def end(self, error: Exception | None = None) -> None:
+        """Return the answers, or raise an error, unless it is done or withdrawn."""
+        if self.future.done() or not self.future.set_running_or_notify_cancel():
+            return
+        if error is None:
+            self.future.set_result(self.answers)
+        else:
+            self.future.set_exception(error)
 
     @property
     def next(self) -> Task:
@@ -103,36 +107,43 @@ class Batcher(Generic[Answer]):
 
     # ---- The requests' side
 
-    def submit(self, tasks: Sequence[Task]) -> Job[Answer]:
+    def check_ready(self) -> None:
+        """Raise RefusedError unless requests are taken."""
+        if self.state is State.LOADING:
+            reason = "the model is still being loaded; see /readyz"
+            raise RefusedError(503, "not_ready", reason, {"Retry-After": "2"})
+        if self.state is not State.READY:
+            reason = "the service is shutting down and takes nothing new"
+            raise RefusedError(503, "shutting_down", reason, {"Retry-After": "5"})
+
+    def submit(self, tasks: Sequence[Task], request_id: str = "-") -> Job[Answer]:
         """Queue a request. Raises RefusedError where the queue is full or not open."""
-        job: Job[Answer] = Job(tasks)
+        job: Job[Answer] = Job(tasks, request_id)
         with self._changed:
-            if self.state is State.LOADING:
-                raise not_ready()
-            if self.state is not State.READY:
-                raise shutting_down()
+            self.check_ready()
             if len(self._jobs) >= self.limits.queue:
-                raise queue_full(self.limits.queue, self._seconds_to_wait())
+                characters = sum(job.characters_left for job in self._jobs)
+                seconds = max(1, math.ceil(characters / self._rate))
+                reason = (
+                    f"{self.limits.queue} requests are waiting already, which is the most; try again in {seconds} s"
+                )
+                raise RefusedError(429, "queue_full", reason, {"Retry-After": str(seconds)})
             if tasks:
                 self._jobs.append(job)
                 self._changed.notify_all()
-        if not tasks:
-            job.future.set_result([])
+            else:
+                job.end()
         return job
 
     def withdraw(self, job: Job[Answer]) -> None:
         """Take a request out of the queue, whose result is no longer needed."""
         job.future.cancel()
-        with self._changed:
-            self._drop(job)
+        self._drop(job)
 
     def _drop(self, job: Job[Answer]) -> None:
-        if job in self._jobs:
-            self._jobs.remove(job)
-
-    def _seconds_to_wait(self) -> int:
-        waiting = sum(job.characters_left for job in self._jobs)
-        return max(1, math.ceil(waiting / self._rate))
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
 
     # ---- The worker's side
 
@@ -143,17 +154,14 @@ class Batcher(Generic[Answer]):
                 self.state = State.READY
             self._work(answer)
         except BaseException as error:  # whatever it is, no request may wait for a thread that is no more
-            self._give_up(error)
-
-    def _give_up(self, error: BaseException) -> None:
-        with self._changed:
-            self.state = State.FAILED
-            jobs, self._jobs = self._jobs, deque()
-        for job in (*self._taken, *jobs):
-            if not job.future.done() and job.future.set_running_or_notify_cancel():
-                job.future.set_exception(worker_ended())
-        if self._on_failure is not None:
-            self._on_failure(error)
+            with self._changed:
+                self.state = State.FAILED
+                jobs, self._jobs = self._jobs, deque()
+            for job in (*self._taken, *jobs):
+                reason = "the thread of the model has ended, and the service with it"
+                job.end(error=RefusedError(500, "internal", reason))
+            if self._on_failure is not None:
+                self._on_failure(error)
 
     def _work(self, answer: Callable[[Sequence[Task]], list[Answer]]) -> None:
         while batch := self._take():
@@ -174,14 +182,11 @@ class Batcher(Generic[Answer]):
                 if self.state is State.STOPPING:
                     return []
                 self._changed.wait(0.5)  # `refuse_new` notifies no thread
-                if self._jobs:
-                    self._wait_for_more()  # in which all may be withdrawn again
+                deadline = time.monotonic() + self.limits.batch_wait
+                # For more requests; all may be withdrawn meanwhile.
+                while self._jobs and not self._is_full() and (left := deadline - time.monotonic()) > 0:
+                    self._changed.wait(left)
             return self._gather()
-
-    def _wait_for_more(self) -> None:
-        deadline = time.monotonic() + self.limits.batch_wait
-        while not self._is_full() and (left := deadline - time.monotonic()) > 0:
-            self._changed.wait(left)
 
     def _is_full(self) -> bool:
         texts = sum(len(job.tasks) - job.taken for job in self._jobs)
@@ -220,20 +225,21 @@ class Batcher(Generic[Answer]):
             return
         for (job, _), result in zip(open_tasks, answers):
             job.answers.append(result)
-            if len(job.answers) == len(job.tasks) and job.future.set_running_or_notify_cancel():
-                job.future.set_result(job.answers)
+            if len(job.answers) == len(job.tasks):
+                job.end()
 
     def _fail(self, job: Job[Answer], error: Exception) -> None:
         """Fail a job on its first text that is not answered."""
         index = len(job.answers)
-        reported: Exception
         if isinstance(error, ConstraintError):  # the client's mistake
-            reported = constraint_conflict(index, error)
+            refused = constraint_conflict(index, error)
         else:
-            reported = FailedTextError(index)
-            logger.exception("the model failed on a text of %d characters", len(job.tasks[index].text))
+            reason = f"the model failed on texts[{index}]; the others can be sent again without it"
+            refused = RefusedError(500, "model_failed", reason)
+            # Where it failed, without the message of the error, which may quote the text.
+            where = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+            what = (len(job.tasks[index].text), job.request_id, type(error).__name__, where)
+            logger.error("the model failed on a text of %d characters id=%s: %s\n%s", *what)
             self.metrics.failed_texts.inc()
-        with self._changed:
-            self._drop(job)
-        if job.future.set_running_or_notify_cancel():
-            job.future.set_exception(reported)
+        self._drop(job)
+        job.end(refused)

@@ -80,6 +80,9 @@ class PredictRequest(RequestModel):
     graph: bool = Field(
         False, description="Give the filtered graph of each sentence: its candidates, their scores, and the edges."
     )
+    threshold: float = Field(
+        0.0, ge=0, le=1, description="Entities that are less probable are not returned; `thresholds` by label win."
+    )
     constraints: list[TextConstraints | None] | None = Field(
         None, description="The constraints of each text, null for none."
     )
@@ -207,6 +210,7 @@ class ModelInfo(ResponseModel):
         "that times the filter's own probability of the label."
     )
     has_graph: bool = Field(description="It filters candidates, so that there is a graph to give.")
+    has_alternatives: bool = Field(description="It can give alternatives; an ONNX export cannot.")
     version: str = Field(description="Of spansieve.")
     limits: ModelLimits
 
@@ -220,6 +224,7 @@ Code = Literal[
     "unauthorized",
     "not_found",
     "method_not_allowed",
+    "unsupported_media_type",
     "body_too_slow",
     "body_too_large",
     "text_too_long",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-import torch
 import uvicorn
 
 from spansieve.prediction.onnx.session import usable_cores
-from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.serving.app import create_app, model_info
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
@@ -20,39 +21,41 @@ from spansieve.serving.queue import Batcher, Task
 from spansieve.serving.schema import ModelInfo, Result
 from spansieve.serving.worker import Worker
 
+logger = logging.getLogger(__name__)
+
 
 class Service:
     """A model, its queue and its application. `load_model` is called in the thread that owns the model."""
 
     def __init__(
         self,
-        load_model: Callable[[], Predictor],
+        load_model: Callable[[], TextPredictor],
         name: str,
         limits: Limits | None = None,
         token: str | None = None,
         on_ready: Callable[[], None] | None = None,
+        cors_origins: Sequence[str] = (),
     ) -> None:
         self.name, self.limits = name, limits or Limits()
         self.metrics = Metrics()
         self.failure: BaseException | None = None
         self.server: Server | None = None
         self._load_model, self._on_ready = load_model, on_ready
-        self._info: ModelInfo | None = None
+        self.info: ModelInfo  # from when the model is loaded
         self.batcher: Batcher[Result] = Batcher(self._prepare, self.limits, self.metrics, self._failed)
-        self.app = create_app(self.batcher, self._model_info, self.limits, token)
+        self.app = create_app(self.batcher, lambda: self.info, self.limits, token, cors_origins)
 
     def _prepare(self) -> Callable[[Sequence[Task]], list[Result]]:
+        begin = time.perf_counter()
+        logger.info("loading %s", self.name)
         predictor = self._load_model()
-        answerer = Worker(predictor, self.metrics)
-        answerer.warm_up()
-        self._info = model_info(self.name, predictor, self.limits)
+        worker = Worker(predictor, self.metrics)
+        worker.warm_up()
+        self.info = model_info(self.name, predictor, self.limits)
+        logger.info("%s is loaded and warm after %.1f s", self.name, time.perf_counter() - begin)
         if self._on_ready is not None:
             self._on_ready()
-        return answerer
-
-    def _model_info(self) -> ModelInfo:
-        assert self._info is not None
-        return self._info
+        return worker
 
     def _failed(self, error: BaseException) -> None:
         self.failure = error
@@ -63,6 +66,7 @@ class Service:
         """Serve until SIGTERM or Ctrl-C; what was accepted by then is finished. Raises what made loading fail."""
         config = uvicorn.Config(
             self.app,
+            log_config=None,  # by `logging`, as whoever started it has set it up
             log_level="warning",
             access_log=False,
             lifespan="on",
@@ -74,6 +78,7 @@ class Service:
         self.server.run(sockets=[listener])
         if self.failure is not None:
             raise self.failure
+        logger.info("ended")
 
 
 class Server(uvicorn.Server):
@@ -93,6 +98,8 @@ class Server(uvicorn.Server):
         self.batcher.refuse_new()
 
     async def on_tick(self, counter: int) -> bool:
+        if self.is_ending:  # not in the signal's handler, which may have interrupted a line of the log
+            logger.info("shutting down; what was accepted is finished")
         return await super().on_tick(counter) or self.is_ending
 
 
@@ -105,24 +112,13 @@ def listen(host: str, port: int) -> socket.socket:
 def default_threads() -> int:
     """The default number of the model's threads: all processors but one, which the connections need. Threads that wait
     for a processor make all others wait."""
-    return max(1, min(torch.get_num_threads(), usable_cores() - 1))
+    return max(1, usable_cores() - 1)
 
 
-def serve(
-    load_model: Callable[[], Predictor],
-    name: str,
-    listener: socket.socket,
-    limits: Limits | None = None,
-    token: str | None = None,
-    threads: int | None = None,
-    on_ready: Callable[[], None] | None = None,
-) -> None:
-    """Serve a model in this process, of which it takes the signals and sets the threads."""
+def set_torch_threads(threads: int | None) -> None:
+    """Set the threads of a model that torch runs, for the whole process; by default no more than torch would take."""
+    import torch
+
     # oneDNN keeps what it compiled for each shape of input, a tenth of a megabyte each and by default 1,024 of them.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
-
-    def load_on_threads() -> Predictor:
-        torch.set_num_threads(threads or default_threads())
-        return load_model()
-
-    Service(load_on_threads, name, limits, token, on_ready).run(listener)
+    torch.set_num_threads(threads or min(torch.get_num_threads(), default_threads()))

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spansieve.data.tokenizer import Token
-from spansieve.decoding.prediction import KBest, Prediction
-from spansieve.prediction.alternatives import Explanation, Graph, Wanted
-from spansieve.prediction.predictor import Predictor
-from spansieve.prediction.text_predictor import constraints_of_pieces, entities_of, words_of
-from spansieve.segments import NamedSegment
+from spansieve.decoding.constraints import with_threshold
+from spansieve.decoding.prediction import Explanation, Graph, KBest, Prediction, Wanted
+from spansieve.prediction.text_predictor import TextPredictor, constraints_of_pieces, entities_of, words_of
 from spansieve.serving import schema
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Task
@@ -23,7 +21,7 @@ WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
 class Worker:
     """Run a model over texts and make the results as they are sent."""
 
-    predictor: Predictor
+    predictor: TextPredictor
     metrics: Metrics
 
     def warm_up(self) -> None:
@@ -40,7 +38,8 @@ class Worker:
         pieces = self.predictor.pieces(texts, sentences=True)
         words = words_of(pieces)
         self.metrics.tokens.inc(sum(map(len, words)))
-        constraints = constraints_of_pieces([task.constraints for task in tasks], texts, pieces)
+        own = [with_threshold(task.constraints, task.threshold, self.predictor.labels) for task in tasks]
+        constraints = constraints_of_pieces(own, texts, pieces)
         wanted = [_wanted(tasks[piece.text], len(piece.tokens)) for piece in pieces]
         explained: list[list[tuple[list[Token], Explanation]]] = [[] for _ in tasks]
         for piece, explanation in zip(pieces, self.predictor.explain_tokens(words, wanted, constraints)):
@@ -59,12 +58,14 @@ class Worker:
         return schema.Result(entities=entities, sentences=shown)
 
     def _sentence(self, task: Task, tokens: list[Token], explanation: Explanation) -> schema.Sentence:
-        is_explained = len(tokens) <= MAX_EXPLAINED
+        is_explained = self.predictor.can_explain and len(tokens) <= MAX_EXPLAINED
         note = None
-        if not is_explained:
+        if not self.predictor.can_explain:
+            note = "an export has entities and their probabilities; alternatives and graphs need the model itself"
+        elif not is_explained:
             note = f"the sentence has {len(tokens)} tokens; alternatives and graphs are given up to {MAX_EXPLAINED}"
         elif task.graph and explanation.graph is None:
-            note = f"a {self.predictor.tagger.config.head} model has no candidates and so no graph"
+            note = f"a {self.predictor.head} model has no candidates and so no graph"
         has_alternatives = is_explained and task.alternatives
         return schema.Sentence(
             start=tokens[0].start,
@@ -95,20 +96,16 @@ def _alternatives(text: str, tokens: Sequence[Token], k_best: Sequence[KBest]) -
     ]
 
 
-def _characters(tokens: Sequence[Token], segment: NamedSegment) -> tuple[int, int]:
-    return tokens[segment.start].start, tokens[segment.end - 1].end
-
-
 def _graph(tokens: Sequence[Token], graph: Graph) -> schema.Graph:
     candidates = []
     for candidate in graph.candidates:
-        start, end = _characters(tokens, candidate.segment)
+        first, last = candidate.segment.start, candidate.segment.end - 1
         candidates.append(
             schema.Candidate(
-                start=start,
-                end=end,
-                first_token=candidate.segment.start,
-                last_token=candidate.segment.end - 1,
+                start=tokens[first].start,
+                end=tokens[last].end,
+                first_token=first,
+                last_token=last,
                 label=candidate.segment.label,
                 local_score=candidate.local_score,
                 local_probability=min(1.0, candidate.local_probability),

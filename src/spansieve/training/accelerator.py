@@ -20,7 +20,11 @@ def is_main_process(use_cpu: bool = False) -> bool:
 
 
 def build_accelerator(precision: str, folder: Path, trackers: Sequence[str] = (), use_cpu: bool = False) -> Accelerator:
-    _forget_other_state(precision, use_cpu)
+    # Accelerate has one state in a Python process, and would refuse a run with another precision or device.
+    if AcceleratorState._shared_state and PartialState().num_processes == 1:
+        state = AcceleratorState()
+        if state.mixed_precision != precision or (state.device.type == "cpu") != use_cpu:
+            AcceleratorState._reset_state(reset_partial_state=True)
     return Accelerator(
         mixed_precision=precision,
         cpu=use_cpu,
@@ -37,12 +41,3 @@ def check_trackers(trackers: Sequence[str]) -> None:
             raise ValueError(f"tracker must be one of {', '.join(TRACKERS)}, got {name!r}")
         if find_spec(name) is None:
             raise ValueError(f"tracker {name} needs its package: pip install {name}")
-
-
-def _forget_other_state(precision: str, use_cpu: bool) -> None:
-    """Reset Accelerate, which has one state in a Python process, and would refuse a run with another precision or
-    device."""
-    if AcceleratorState._shared_state and PartialState().num_processes == 1:
-        state = AcceleratorState()
-        if state.mixed_precision != precision or (state.device.type == "cpu") != use_cpu:
-            AcceleratorState._reset_state(reset_partial_state=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,8 @@ class StepReport:
     num_steps: int
     epoch: int
     loss: float  # per sentence, since the last report
-    parts: dict[str, float]  # the loss by its parts
     tokens_per_second: float
     seconds_left: float
-    rate_part: float
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,6 @@ class EpochReport:
     is_best: bool
     seconds: float  # of training, so far
     graph: dict[str, float] = field(default_factory=dict)  # nodes, edges and filter_recall, of a filtered model
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Observer(Protocol):

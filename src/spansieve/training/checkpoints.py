@@ -43,7 +43,7 @@ class Checkpoint(NamedTuple):
 
 def write_checkpoint(
     folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str, Mapping[str, Tensor]]
-) -> Path:
+) -> None:
     path = folder / f"step-{step:08d}"
     new = folder / f".{path.name}.new"
     for unfinished in folder.glob(".*.new"):  # left by a kill
@@ -59,16 +59,11 @@ def write_checkpoint(
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    _remove_others(folder, step)
-    return path
-
-
-def _remove_others(folder: Path, step: int) -> None:
-    """Remove old checkpoints, and damaged ones, which a run that goes on from an earlier step has before it."""
-    checkpoints = _checkpoints(folder)
-    reached = [path for number, path in checkpoints if number <= step]
-    for path in [path for number, path in checkpoints if number > step] + reached[KEPT:]:
-        shutil.rmtree(path, ignore_errors=True)
+    # Later ones are damaged: the run went on from an earlier step.
+    later = [path for number, path in _checkpoints(folder) if number > step]
+    reached = [path for number, path in _checkpoints(folder) if number <= step]
+    for other in later + reached[KEPT:]:
+        shutil.rmtree(other, ignore_errors=True)
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
@@ -114,10 +109,10 @@ def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def tensors_of(model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | None) -> dict[str, dict[str, Tensor]]:
-    tensors = {"model": dict(model.state_dict()), "optimizer": _flat_state(optimizer)}
-    if ema is not None:
-        tensors["average"] = ema.average
-    return tensors
+    state = optimizer.state_dict()["state"]
+    flat = {f"{index}.{key}": tensor for index, part in state.items() for key, tensor in part.items()}
+    average = {} if ema is None else {"average": ema.average}
+    return {"model": dict(model.state_dict()), "optimizer": flat, **average}
 
 
 def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | None) -> None:
@@ -129,8 +124,3 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Opt
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     if ema is not None:
         ema.load(checkpoint.tensors["average"])
-
-
-def _flat_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    state = optimizer.state_dict()["state"]
-    return {f"{index}.{key}": tensor for index, part in state.items() for key, tensor in part.items()}

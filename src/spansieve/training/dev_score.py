@@ -29,13 +29,9 @@ def score_on(tagger: Tagger, examples: Sequence[Example], accelerator: Accelerat
     with accelerator.autocast():
         predictions = predict_segments(tagger, [example.tokens for example in own], on_batch=count)
     pairs = [(list(example.segments), prediction.segments) for example, prediction in zip(own, predictions)]
-    if accelerator.num_processes > 1:
-        pairs, counts = gather_object(pairs), gather_object(counts)
+    pairs, counts = gather_object(pairs), gather_object(counts)
     micro = evaluate([gold for gold, _ in pairs], [segments for _, segments in pairs]).micro
-    total = GraphCounts()
-    for batch in counts:
-        total = total.plus(batch)
-    return DevScore(micro.precision, micro.recall, micro.f1, _graph(total))
+    return DevScore(micro.precision, micro.recall, micro.f1, _graph(GraphCounts(*map(sum, zip(*counts)))))
 
 
 def _graph(counts: GraphCounts) -> dict[str, float]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 def model_card(result: TrainingResult) -> str:
     model, counts = result.config.model, result.counts
+    limit = "" if counts.max_width is None else f", in segments of at most {counts.max_width} tokens"
     lines = [
         "---",
         "library_name: spansieve",
@@ -19,7 +20,7 @@ def model_card(result: TrainingResult) -> str:
         "---",
         f"# Entities by {model.head} on the {encoder_name(model)} encoder",
         "",
-        f"Finds {', '.join(counts.labels)} in text{_limit(result)}.",
+        f"Finds {', '.join(counts.labels)} in text{limit}.",
         f"Trained on {counts.sentences:,} sentences with {counts.entities:,} entities in "
         f"{_time(result.seconds)}; epoch {result.best_epoch} of {len(result.history)} was the best on dev.",
         "",
@@ -43,11 +44,6 @@ def model_card(result: TrainingResult) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{seconds:.0f} seconds"
-
-
-def _limit(result: TrainingResult) -> str:
-    max_width = result.counts.max_width
-    return "" if max_width is None else f", in segments of at most {max_width} tokens"
 
 
 def _table(scores: dict[str, Any], split: str) -> list[str]:

@@ -16,7 +16,8 @@ from spansieve.models.tagger import Tagger
 
 def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optimizer:
     """Build the optimizer: pretrained weights and the rest apart; biases, norms and tables have no weight decay."""
-    tables = _tables(tagger)
+    # The embedding tables: rows that a batch has no token for would only ever shrink.
+    tables = {module.weight for module in tagger.modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))}
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in tagger.named_parameters():
         if parameter.requires_grad:
@@ -30,11 +31,6 @@ def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optim
         for (rate, decay), parameters in groups.items()
     ]
     return kind(listed, fused=True)
-
-
-def _tables(tagger: Tagger) -> set[torch.Tensor]:
-    """The embedding tables: rows that a batch has no token for would only ever shrink."""
-    return {module.weight for module in tagger.modules() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))}
 
 
 def set_rates(optimizer: torch.optim.Optimizer, config: TrainingConfig, step: int, num_steps: int) -> float:

@@ -18,7 +18,7 @@ from spansieve.data.example import Example, check_known
 from spansieve.evaluation.plots import draw_curves
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.heads import head_class
-from spansieve.models.storage import load_model, with_card
+from spansieve.models.storage import CARD, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
@@ -29,12 +29,12 @@ from spansieve.training.run_folder import (
     CURVES,
     MODEL,
     RESULTS,
+    RUN,
     about_run,
     check_folder,
     dotted,
     locked,
     on_disk,
-    open_folder,
 )
 from spansieve.training.trainer import Trainer
 
@@ -91,12 +91,22 @@ def train(
         )
         state.wait_for_everyone()
         if state.is_main_process:
-            open_folder(folder, about)
+            on_disk(folder, lambda: write_durably(folder / RUN, json.dumps(about, indent=2) + "\n"))
         state.wait_for_everyone()
         if trackers:
             trainer.accelerator.init_trackers("spansieve", config=dotted(to_dict(config)))
-        trainer.run(resume)
-        result = _result(config, trainer, dev_examples, test_examples)
+        progress = trainer.run(resume)
+        tagger = load_model(folder / MODEL, trainer.accelerator.device)
+        result = TrainingResult(
+            config=config,
+            counts=trainer.counts,
+            history=progress.history,
+            best_epoch=progress.best_epoch,
+            dev=_scores(tagger, dev_examples),
+            test=None if test_examples is None else _scores(tagger, test_examples),
+            seconds=progress.seconds,
+            model=folder / MODEL,
+        )
         if state.is_main_process:
             on_disk(folder, lambda: _write(result, folder))
     return result
@@ -111,26 +121,9 @@ def _check_data(train_examples: Sequence[Example], dev_examples: Sequence[Exampl
     check_known(dev_examples, "dev data")
 
 
-def _result(
-    config: Config, trainer: Trainer, dev_examples: Sequence[Example], test_examples: Sequence[Example] | None
-) -> TrainingResult:
-    progress, model = trainer.progress, trainer.folder / MODEL
-    tagger = load_model(model, trainer.accelerator.device)
-    return TrainingResult(
-        config=config,
-        counts=trainer.counts,
-        history=progress.history,
-        best_epoch=progress.best_epoch,
-        dev=_scores(tagger, dev_examples),
-        test=None if test_examples is None else _scores(tagger, test_examples),
-        seconds=progress.seconds,
-        model=model,
-    )
-
-
 def _write(result: TrainingResult, folder: Path) -> None:
     write_durably(folder / RESULTS, json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-    with_card(folder / MODEL, model_card(result))
+    write_durably(folder / MODEL / CARD, model_card(result))
     draw_curves(result.history, folder / CURVES)
 
 

@@ -23,17 +23,10 @@ from typing import Any
 
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example
-from spansieve.persistence.atomic import write_durably
 from spansieve.training.checkpoints import newest_checkpoint
 
-RUN, CHECKPOINTS, MODEL, RESULTS, CURVES, LOGS = (
-    "run.json",
-    "checkpoints",
-    "model",
-    "results.json",
-    "curves.png",
-    "logs",
-)
+RUN, RESULTS, CURVES = "run.json", "results.json", "curves.png"
+CHECKPOINTS, MODEL, LOGS = "checkpoints", "model", "logs"
 LOCK = ".lock"
 FORMAT = 1
 
@@ -46,8 +39,12 @@ def about_run(
     config: Config, train_examples: Sequence[Example], dev_examples: Sequence[Example], processes: int
 ) -> dict[str, Any]:
     """The description of a run: everything that the result follows from."""
-    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
+    data = _fingerprints(train_examples, dev_examples)
     return {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
+
+
+def _fingerprints(train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> dict[str, str]:
+    return {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
 
 
 def fingerprint(examples: Sequence[Example]) -> str:
@@ -61,7 +58,8 @@ def fingerprint(examples: Sequence[Example]) -> str:
 
 def check_folder(folder: Path, about: dict[str, Any], resume: bool) -> None:
     """Check that this run may write there. A run that has saved nothing is no obstacle."""
-    if not _has_progress(folder):
+    names = (f"{CHECKPOINTS}/step-*", MODEL, f".{MODEL}.new", f".{MODEL}.old")
+    if not any(next(folder.glob(name), None) for name in names):
         return
     if not (folder / RUN).exists():
         raise TrainingError(f"{folder} is not empty and holds no run of ours: choose another folder")
@@ -72,15 +70,9 @@ def check_folder(folder: Path, about: dict[str, Any], resume: bool) -> None:
         raise TrainingError(f"--resume needs the same run as the one in {folder}, but {'; '.join(differences)}")
 
 
-def open_folder(folder: Path, about: dict[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    on_disk(folder, lambda: write_durably(folder / RUN, json.dumps(about, indent=2) + "\n"))
-
-
 def is_run_on(folder: Path, train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> bool:
     """True when the folder holds a run on just these examples."""
-    data = {"training": fingerprint(train_examples), "dev": fingerprint(dev_examples)}
-    return (folder / RUN).exists() and _read(folder)["data"] == data
+    return (folder / RUN).exists() and _read(folder)["data"] == _fingerprints(train_examples, dev_examples)
 
 
 def remove_run(folder: Path) -> None:
@@ -133,11 +125,6 @@ def _lock(file: int, folder: Path) -> bool:
 def _warn_of_no_lock(folder: Path, reason: str) -> None:
     consequence = "a second run in it would not be noticed, and the two would overwrite each other"
     warnings.warn(f"{folder} cannot be locked ({reason}): {consequence}", RuntimeWarning, stacklevel=2)
-
-
-def _has_progress(folder: Path) -> bool:
-    names = (f"{CHECKPOINTS}/step-*", MODEL, f".{MODEL}.new", f".{MODEL}.old")
-    return any(next(folder.glob(name), None) is not None for name in names)
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from torch import Tensor
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch, prepared_ahead, process_batches
 from spansieve.data.example import Example
-from spansieve.models.storage import recover_model, save_model
+from spansieve.models.storage import MODEL as MODEL_FOLDER
+from spansieve.models.storage import save_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.segments import NamedSegment
 from spansieve.training.accelerator import build_accelerator
@@ -82,17 +83,14 @@ class Trainer:
         self.ema = None if decay is None else EMA(self.tagger, decay)
         self.model = self.accelerator.prepare_model(self.tagger)
         if self.config.cuda_graphs:
-            self._check_one_gpu()
+            device, processes = self.accelerator.device.type, self.accelerator.num_processes
+            if device != "cuda" or processes > 1:
+                raise ValueError(f"training.cuda_graphs needs one process on a GPU, got {processes} on {device}")
             self.tagger.encoder.replay_in_training()
         self.lengths = [len(example.tokens) for example in train]
         self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
         self.progress = Progress()
         self.num_steps = self.config.epochs * len(self._plan(0))
-
-    def _check_one_gpu(self) -> None:
-        device, processes = self.accelerator.device.type, self.accelerator.num_processes
-        if device != "cuda" or processes > 1:
-            raise ValueError(f"training.cuda_graphs needs one process on a GPU, got {processes} on {device}")
 
     # ---- The run -----------------------------------------------------------------------------------------------------
 
@@ -104,7 +102,8 @@ class Trainer:
             self.observer.on_start(self.counts, self.num_steps, self.progress.step)
         self._started = self._reported = self._saved = time.monotonic()
         self._seconds_before = self.progress.seconds
-        while self.progress.epoch < self.config.epochs and not self._is_out_of_patience():
+        patience = math.inf if self.config.patience is None else self.config.patience
+        while self.progress.epoch < self.config.epochs and self.progress.epoch - self.progress.best_epoch < patience:
             self._run_epoch()
         self.accelerator.wait_for_everyone()  # the main process may still be writing
         self.accelerator.end_training()
@@ -112,21 +111,15 @@ class Trainer:
 
     def _go_on(self) -> None:
         if self.accelerator.is_main_process:
-            recover_model(self.folder / MODEL)
+            MODEL_FOLDER.recover(self.folder / MODEL)
         self.accelerator.wait_for_everyone()
         checkpoint = newest_checkpoint(self.folder / CHECKPOINTS)
-        steps = {None if checkpoint is None else checkpoint.step}
-        if self.accelerator.num_processes > 1:
-            steps = set(gather_object(list(steps)))
+        steps = set(gather_object([None if checkpoint is None else checkpoint.step]))
         if len(steps) > 1:
             raise TrainingError(f"every process must see the same checkpoints in {self.folder}, got steps {steps}")
         if checkpoint is not None:
             restore(checkpoint, self.tagger, self.optimizer, self.ema)
             self.progress = Progress(**checkpoint.state["progress"])
-
-    def _is_out_of_patience(self) -> bool:
-        patience = self.config.patience
-        return patience is not None and self.progress.epoch - self.progress.best_epoch >= patience
 
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)
@@ -152,12 +145,9 @@ class Trainer:
         return [self._batch(part) for part in parts]
 
     def _batch(self, part: Sequence[int]) -> Batch:
-        unknown = [self.train_examples[i].unknown for i in part]
-        return self.tagger.batch([self._tokens_of(i) for i in part], [self.gold[i] for i in part], unknown)
-
-    def _tokens_of(self, i: int) -> Sequence[str]:
-        seed = f"{self.config.seed}/{self.progress.epoch}/{i}"
-        return uppercased(self.train_examples[i].tokens, self.config.uppercase_rate, seed)
+        seed, rate = f"{self.config.seed}/{self.progress.epoch}", self.config.uppercase_rate
+        tokens = [uppercased(self.train_examples[i].tokens, rate, f"{seed}/{i}") for i in part]
+        return self.tagger.batch(tokens, [self.gold[i] for i in part], [self.train_examples[i].unknown for i in part])
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
         if self.before_step is not None:
@@ -209,8 +199,6 @@ class Trainer:
             self.accelerator.backward(total * (self.accelerator.num_processes / num_sentences))
         # Added up when they are reported: a GPU would wait for each small sum.
         self._totals.append(total.detach())
-        for name, loss in losses.items():
-            self._loss_parts.setdefault(name, []).append(loss.detach())
 
     @contextmanager
     def _finite_weights(self) -> Iterator[None]:
@@ -232,50 +220,32 @@ class Trainer:
     def _open_sums(self) -> None:
         self._loss = self.progress.loss if self.accelerator.is_main_process else 0.0  # of the epoch, on this process
         self._norm = None  # of the last step's gradient
-        self._totals: list[Tensor] = []  # since the last report, as are the parts
-        self._loss_parts: dict[str, list[Tensor]] = {}
+        self._totals: list[Tensor] = []  # the losses since the last report
         self._sentences = self._tokens = 0
 
-    def _take_in_losses(self) -> tuple[float, dict[str, float]]:
+    def _take_in_losses(self) -> float:
         """Take in the losses since the last time, per sentence. Synchronises the host, which not every step does."""
-        parts = {
-            name: self._over_processes(float(torch.cat(losses).sum())) for name, losses in self._loss_parts.items()
-        }
-        total, sentences = sum(parts.values()), max(self._sentences, 1)
-        for loss in torch.stack(self._totals).tolist() if self._totals else ():
+        losses = torch.stack(self._totals).tolist() if self._totals else []
+        mean = sum(gather_object([sum(losses)])) / max(self._sentences, 1)
+        for loss in losses:
             self._loss += loss  # one by one, so that the sum is the same whenever there are reports
-        self.progress.loss = self._over_processes(self._loss)
-        self._totals, self._loss_parts = [], {}
-        self._sentences = self._tokens = 0
+        self.progress.loss = sum(gather_object([self._loss]))
+        self._totals, self._sentences, self._tokens = [], 0, 0
         for name, value in (("loss", self.progress.loss), ("norm of the gradient", self._norm)):
             if value is not None and not math.isfinite(value):
                 raise self._diverged(name, float(value))
-        return total / sentences, {name: value / sentences for name, value in parts.items()}
-
-    def _over_processes(self, value: float) -> float:
-        if self.accelerator.num_processes == 1:
-            return value
-        return sum(gather_object([value]))
+        return mean
 
     def _report_step(self, rate_part: float) -> None:
         tokens, elapsed = self._tokens, time.monotonic() - self._reported
-        loss, parts = self._take_in_losses()
+        loss = self._take_in_losses()
         self._reported = time.monotonic()
         self._clock()
-        seconds_left = self.progress.seconds / self.progress.step * (self.num_steps - self.progress.step)
+        step, epoch = self.progress.step, self.progress.epoch + 1
+        seconds_left = self.progress.seconds / step * (self.num_steps - step)
         if self.accelerator.is_main_process:
-            report = StepReport(
-                self.progress.step,
-                self.num_steps,
-                self.progress.epoch + 1,
-                loss,
-                parts,
-                tokens / elapsed,
-                seconds_left,
-                rate_part,
-            )
-            self.observer.on_step(report)
-            self.accelerator.log({"train/loss": loss, "train/rate": rate_part}, step=self.progress.step)
+            self.observer.on_step(StepReport(step, self.num_steps, epoch, loss, tokens / elapsed, seconds_left))
+            self.accelerator.log({"train/loss": loss, "train/rate": rate_part}, step=step)
 
     def _clock(self) -> None:
         self.progress.seconds = self._seconds_before + time.monotonic() - self._started
@@ -292,10 +262,11 @@ class Trainer:
         loss, progress.loss = progress.loss / max(len(self.train_examples), 1), 0.0
         dev = {"precision": score.precision, "recall": score.recall, "f1": score.f1}
         report = EpochReport(progress.epoch, progress.step, loss, dev, is_best, progress.seconds, score.graph)
-        progress.history.append(report.to_dict())
+        progress.history.append(asdict(report))
         if self.accelerator.is_main_process:
             if is_best:
-                weights = self._weights()
+                # The weights that are kept as the model: the EMA where there is one.
+                weights = dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
                 on_disk(self.folder, lambda: save_model(self.tagger, self.folder / MODEL, weights=weights))
             self.observer.on_epoch(report)
             values = {f"dev/{name}": value for name, value in (dev | score.graph).items()}
@@ -307,10 +278,6 @@ class Trainer:
         average = nullcontext() if self.ema is None else self.ema.applied()
         with self._finite_weights(), average:
             return score_on(self.tagger, self.dev_examples, self.accelerator)
-
-    def _weights(self) -> dict[str, Tensor]:
-        """The weights that are kept as the model: the EMA where there is one."""
-        return dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
 
     def _save_checkpoint(self) -> None:
         self._clock()
@@ -326,8 +293,7 @@ def _gold(
     tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]
 ) -> tuple[list[list[NamedSegment]], DataCounts]:
     learnable = [tagger.training_segments(example) for example in train]
-    known = set(tagger.labels)
-    unknown = {segment.label for example in dev for segment in example.segments} - known
+    unknown = {segment.label for example in dev for segment in example.segments} - set(tagger.labels)
     counts = DataCounts(
         sentences=len(train),
         entities=sum(len(example.segments) for example in train),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spansieve.data.alignment import examples_of_text
+from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.formats.detect import format_of
@@ -147,7 +147,7 @@ def test_label_studio_tells_what_is_wrong(tmp_path):
 
 @pytest.mark.parametrize("format", ["prodigy", "doccano", "label-studio"])
 def test_written_and_read_again(tmp_path, format):
-    examples = examples_of_text(TEXT, [(8, 11, "PER"), (0, 11, "PAIR")], document="1")
+    examples = examples_of_documents([Document("1", TEXT, [(8, 11, "PER"), (0, 11, "PAIR")])])
     write_examples(examples, tmp_path / "out", format)
     assert format_of(tmp_path / "out") == format
     again = read_examples(tmp_path / "out")

@@ -103,6 +103,8 @@ def test_ill_formed_tags_are_read_leniently_and_strictly_refused(tmp_path):
     warnings = ReaderWarnings()
     assert read(tmp_path, text, warnings=warnings)[1].segments == ((0, 1, "PER"), (1, 2, "ORG"))
     assert str(warnings).startswith("1 × sentences whose tags are not well-formed BIO, read as conlleval does (")
+    read(tmp_path, text, scheme="iob2", warnings=warnings)  # another name of BIO
+    assert len(warnings.counts) == 2
     assert "file.conll line 3" in str(warnings)
     with pytest.raises(DataError, match=r"file\.conll line 3, the sentence that begins there: tag 2 breaks BIO"):
         read(tmp_path, text, scheme="BIO", strict=True)

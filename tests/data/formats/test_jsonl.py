@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spansieve.data.alignment import examples_of_text
+from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.jsonl import read_jsonl, write_jsonl, write_jsonl_text
 
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path, record, message):
 
 def test_tokens_written_and_read_again(tmp_path):
     text = "Ada came. Bob left 👍 it."
-    examples = [ADA, Example.of("x", document="d"), *examples_of_text(text, [(10, 13, "PER")], document="t")]
+    examples = [ADA, Example.of("x", document="d"), *examples_of_documents([Document("t", text, [(10, 13, "PER")])])]
     write_jsonl(examples, tmp_path / "a.jsonl.gz")
     again = read_jsonl(tmp_path / "a.jsonl.gz")
     assert [(e.tokens, e.segments, e.document) for e in again] == [(e.tokens, e.segments, e.document) for e in examples]
@@ -96,7 +96,7 @@ def test_tokens_written_and_read_again(tmp_path):
 
 
 def test_text_written_and_read_again(tmp_path):
-    examples = examples_of_text("Ada came. Bob left.", [(0, 3, "PER"), (10, 13, "PER")], document="t")
+    examples = examples_of_documents([Document("t", "Ada came. Bob left.", [(0, 3, "PER"), (10, 13, "PER")])])
     write_jsonl_text(examples, tmp_path / "a.jsonl")
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1
     assert read_jsonl(tmp_path / "a.jsonl") == examples

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from spansieve.data.alignment import examples_of_text
+from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.formats.detect import format_of
@@ -107,6 +107,6 @@ def test_tags_behind_bars(tmp_path):
 
 def test_characters_survive_the_way_through_a_document(tmp_path):
     pytest.importorskip("spacy")
-    examples = examples_of_text("Zoë’s 👍 isn't here. ذهب أحمد", [(0, 3, "PER")])
+    examples = examples_of_documents([Document(None, "Zoë’s 👍 isn't here. ذهب أحمد", [(0, 3, "PER")])])
     write_examples(examples, tmp_path / "a.spacy")
     assert [e.tokens for e in read_examples(tmp_path / "a.spacy")] == [e.tokens for e in examples]

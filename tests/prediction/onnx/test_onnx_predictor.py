@@ -28,7 +28,7 @@ from spansieve.prediction.onnx import export
 from spansieve.prediction.onnx import onnx_predictor as predictor_module
 from spansieve.prediction.onnx import token_vectors as encoder_module
 from spansieve.prediction.onnx.export import _quantise, export_model
-from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_manifest, write_manifest
+from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_description, write_description
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import Segment
 from tests.nn.tiny import bert_folder, roberta_folder
@@ -114,6 +114,17 @@ def test_texts_have_the_same_entities(kind, request):
     assert exported.predict("") == []
 
 
+def test_a_threshold(words):
+    model, folder = words
+    exported = onnx.load(folder)
+    entities = exported.predict(TEXT)
+    middle = sum(entity.probability for entity in entities) / len(entities)
+    likely = exported.predict(TEXT, threshold=middle)
+    assert 0 < len(likely) < len(entities)
+    assert likely == [entity for entity in entities if entity.probability >= middle]
+    assert [e[:4] for e in likely] == [e[:4] for e in model.predict(TEXT, threshold=middle)]
+
+
 @settings(max_examples=25, deadline=None)
 @given(text=st.text(max_size=40))
 def test_any_text(words, subwords, text):
@@ -158,7 +169,8 @@ def test_every_pooling(subwords, pooling):
 
     encoder = encoder_module.SubwordEncoder(graph, made.tokenizer.backend_tokenizer, made.layout, pooling)
     sentences = readable_sentences(drawn_sentences(1))
-    np.testing.assert_allclose(encoder.vectors(sentences), made(made.features(sentences)).numpy(), rtol=1e-5, atol=1e-6)
+    vectors = encoder.vectors(encoder.features(sentences))
+    np.testing.assert_allclose(vectors, made(made.features(sentences)).numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_no_sentence_is_refused(words):
@@ -208,7 +220,7 @@ def test_in_8_bits_most_is_found_again(words, tmp_path):
     small = shutil.copytree(folder, tmp_path / "int8")
     _quantise(small / ENCODER, is_large=False)
     (small / MANIFEST).unlink()
-    write_manifest(small, replace(read_manifest(folder), int8=True))
+    write_description(small, replace(read_description(folder), int8=True))
     assert {path.name for path in small.iterdir()} == {path.name for path in folder.iterdir()}
     sentences = [sentence for sentence in drawn_sentences(2, count=60) if sentence]
     expected, found = (one.predict_tokens(sentences, probabilities=True) for one in (model, onnx.load(small)))

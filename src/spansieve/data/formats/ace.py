@@ -17,14 +17,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spansieve.data.alignment import examples_of_text
+from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import beside, files_in, read_bytes, read_text
+from spansieve.data.formats.files import files_of, in_pair, read_bytes, read_text
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import tokens_of_text
 
 SUFFIX = ".apf.xml"
-PAIR = f"an ACE document must have a .sgm and a {SUFFIX} file"
 _TAG = re.compile(r"<[^<>]+>")
 _ESCAPE = re.compile(r"&#?\w+;")
 _COPIES = ("timex2norm", "adj")
@@ -60,45 +59,34 @@ def read_ace(
     if spans not in ("head", "extent"):
         raise ValueError(f"spans must be head or extent, got {spans!r}")
     kinds = {mentions} if isinstance(mentions, str) else set(mentions)
-    examples: list[Example] = []
-    for annotation, source in _pairs(Path(path), warnings):
-        annotated = list(_mentions(annotation, spans, kinds))
-        reading = _best_reading(read_text(source), annotated)
-        kept = list(_inside(reading, annotated, str(annotation), warnings))
-        text, body, breaks, kept = _unescaped(reading, kept)
-        cuts = [border for start, end, _ in kept for border in (start, end)]
-        tokens = [token for token in tokens_of_text(text, [*cuts, *breaks]) if body[0] <= token.start < body[1]]
-        examples += examples_of_text(
-            text,
-            kept,
-            document=source.name.removesuffix(".gz").removesuffix(".sgm"),
-            tokens=tokens,
-            breaks=breaks,
-            split_sentences=split_sentences,
-            location=str(annotation),
-            warnings=warnings,
-        )
-    return examples
+    documents = (_document(file, spans, kinds, warnings) for file in _files(path, warnings))
+    return examples_of_documents(documents, split_sentences, warnings)
 
 
-def _pairs(path: Path, warnings: ReaderWarnings) -> Iterator[tuple[Path, Path]]:
-    if not path.is_dir():
-        base = re.sub(r"(\.apf\.xml|\.sgm)(\.gz)?$", "", path.name)
-        yield beside(path.with_name(base + SUFFIX), PAIR), beside(path.with_name(base + ".sgm"), PAIR)
-        return
+def _files(path: str | Path, warnings: ReaderWarnings) -> list[Path]:
+    """The annotations to read, one of each document."""
     chosen: dict[str, Path] = {}
-    for annotation in files_in(path, SUFFIX):
-        known = chosen.setdefault(annotation.name, annotation)
-        warnings.add("copies of a document left out", str(annotation), int(known is not annotation))
-        if _rank(annotation) < _rank(known):
-            chosen[annotation.name] = annotation
-    for annotation in sorted(chosen.values()):
-        base = annotation.name.removesuffix(".gz").removesuffix(SUFFIX)
-        yield annotation, beside(annotation.with_name(base + ".sgm"), PAIR)
+    for file in files_of(path, SUFFIX):
+        known = chosen.setdefault(file.name, file)
+        warnings.add("copies of a document left out", str(file), int(known is not file))
+        chosen[file.name] = min(known, file, key=_rank)
+    return sorted(chosen.values())
 
 
 def _rank(path: Path) -> int:
     return next((rank for rank, name in enumerate(_COPIES) if name in path.parts), len(_COPIES))
+
+
+def _document(file: Path, spans: str, kinds: set[str], warnings: ReaderWarnings) -> Document:
+    annotation, source = in_pair(file, SUFFIX, ".sgm")
+    annotated = list(_mentions(annotation, spans, kinds))
+    reading = _best_reading(read_text(source), annotated)
+    kept = list(_inside(reading, annotated, str(annotation), warnings))
+    text, body, breaks, kept = _unescaped(reading, kept)
+    cuts = [border for start, end, _ in kept for border in (start, end)]
+    tokens = [token for token in tokens_of_text(text, [*cuts, *breaks]) if body[0] <= token.start < body[1]]
+    name = source.name.removesuffix(".gz").removesuffix(".sgm")
+    return Document(name, text, kept, str(annotation), tokens, breaks)
 
 
 def _mentions(file: Path, spans: str, kinds: set[str]) -> Iterator[_Mention]:

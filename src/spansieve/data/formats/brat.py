@@ -11,29 +11,17 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spansieve.data.alignment import distinct_names, documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, distinct_names, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import beside, files_in, read_lines, read_text, stem, write_text
+from spansieve.data.formats.files import files_in, files_of, in_pair, read_lines, read_text, stem, write_text
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
-PAIR = "a brat document must have a .txt and an .ann file"
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
 
 
 def read_brat(path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED) -> list[Example]:
     """The sentences of one document (give either file) or of all those below a folder."""
-    examples: list[Example] = []
-    for standoff, source in _pairs(Path(path), warnings):
-        text = read_text(source)
-        examples += examples_of_text(
-            text,
-            _entities(standoff, text, warnings),
-            document=stem(source),
-            split_sentences=split_sentences,
-            location=str(standoff),
-            warnings=warnings,
-        )
-    return examples
+    return examples_of_documents(_documents(Path(path), warnings), split_sentences, warnings)
 
 
 def write_brat(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -50,17 +38,13 @@ def write_brat(examples: Iterable[Example], path: str | Path, *, warnings: Reade
         write_text("".join(lines), folder / f"{name}.ann")
 
 
-def _pairs(path: Path, warnings: ReaderWarnings) -> Iterator[tuple[Path, Path]]:
-    if not path.is_dir():
-        base = path.name.removesuffix(".gz")[:-4]
-        yield beside(path.with_name(base + ".ann"), PAIR), beside(path.with_name(base + ".txt"), PAIR)
-        return
-    annotated = set()
-    for standoff in files_in(path, ".ann"):
-        source = beside(standoff.with_name(stem(standoff) + ".txt"), PAIR)
-        annotated.add(source)
-        yield standoff, source
-    for source in files_in(path, ".txt"):
+def _documents(path: Path, warnings: ReaderWarnings) -> Iterator[Document]:
+    pairs = [in_pair(file, ".ann", ".txt") for file in files_of(path, ".ann")]
+    for standoff, source in pairs:
+        text = read_text(source)
+        yield Document(stem(source), text, _entities(standoff, text, warnings), str(standoff))
+    annotated = {source for _, source in pairs}
+    for source in files_in(path, ".txt") if path.is_dir() else ():
         warnings.add("texts without an .ann file left out", str(source), int(source not in annotated))
 
 

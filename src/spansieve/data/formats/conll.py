@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_lines, write_text
+from spansieve.data.formats.files import errors_at, read_lines, write_text
 from spansieve.data.overlap_resolution import flat
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
@@ -25,8 +25,7 @@ from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
 
 _DOCSTART = "-DOCSTART-"
-_NAMED_DOCSTART = re.compile(r"-DOCSTART-\s+\((.+)\)")
-_NEW_DOCUMENT = re.compile(r"#\s*newdoc(?:\s+id\s*=\s*(.+))?")
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc(?:\s+id\s*=\s*(.+))?|-DOCSTART-(?:\s+\((.+)\))?")
 _HEADER = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
 
 
@@ -60,18 +59,28 @@ def read_conll(
     wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
     tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
     width = len(_token_rows(sentences)[0])
-    sentences = [kept for sentence in sentences if (kept := _without_comments(sentence, width, tags)).rows]
+    for sentence in sentences:
+        sentence.rows = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
+    sentences = [sentence for sentence in sentences if sentence.rows]
     for sentence in sentences:
         _check_rows(path, sentence, token, tags)
     layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
-    schemes = [_scheme(path, layer, scheme) for layer in layers]
-    if warnings is not IGNORED:  # the check reads every tag once more
-        _warn_of_ill_formed(path, sentences, layers, schemes, warnings)
+    with errors_at(str(path)):
+        schemes = [scheme_of_tags(layer) if scheme == "auto" else scheme for layer in layers]
     examples = []
     for number, sentence in enumerate(sentences):
-        segments = set()
-        for layer, layer_scheme in zip(layers, schemes):
-            segments |= set(_segments(path, sentence, layer[number], layer_scheme, strict))
+        location, segments = f"{path} line {sentence.rows[0][0]}", set()
+        for own, own_scheme in zip((layer[number] for layer in layers), schemes):
+            if all(tag in NULL_TAGS for tag in own):
+                continue
+            with errors_at(f"{location}, the sentence that begins there"):
+                segments |= set(segments_of_tags(own, own_scheme, strict))
+            if warnings is not IGNORED:  # the check reads every tag once more
+                try:
+                    check_tags(own, own_scheme)
+                except DataError:
+                    ill_formed = f"sentences whose tags are not well-formed {own_scheme}, read as conlleval does"
+                    warnings.add(ill_formed, location)
         tokens = tuple(row[token] for _, row in sentence.rows)
         examples.append(Example(tokens, tuple(segments), document=sentence.document))
     return examples
@@ -96,33 +105,37 @@ def write_conll(
     document = None
     for number, example in enumerate(examples, start=1):
         location = f"sentence {number}"
-        warnings.add("texts, and the characters of tokens in them, not kept", location, int(example.text is not None))
         if example.document != document:
             document = example.document
             lines += [f"{_DOCSTART} ({document})" if document else _DOCSTART, ""]
-        example, dropped = flat(example)
-        warnings.add("overlapping entities dropped, since tags are flat", location, len(dropped))
+        tags = tags_of_example(example, scheme, location, warnings)
         if not example.tokens:
             warnings.add("sentences without tokens left out", location)
             continue
-        tags = tags_of_segments(example.segments, len(example), scheme)
         lines += [f"{_writable(token, location)}\t{tag}" for token, tag in zip(example.tokens, tags)]
         lines.append("")
     write_text("\n".join(lines) + "\n" if lines else "", path)
 
 
-def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_Sentence]:
-    lines = list(lines)
+def tags_of_example(example: Example, scheme: str, location: str, warnings: ReaderWarnings) -> list[str]:
+    """The tags of an example made flat, with warnings of what tags cannot represent."""
+    kept, dropped = flat(example)
+    warnings.add("texts, and the characters of tokens in them, not kept", location, int(example.text is not None))
+    warnings.add("overlapping entities dropped, since tags are flat", location, len(dropped))
+    return tags_of_segments(kept.segments, len(kept), scheme)
+
+
+def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[_Sentence]:
     tokens = [line for _, line in lines if line.strip() and not line.startswith(("#", _DOCSTART))]
     is_tabbed = all("\t" in line for line in tokens)
     document, count = None, 0
     sentence = _Sentence(None)
     for number, line in lines:
-        started = _document_start(line) if line[:1] in ("#", "-") else None
-        if started is not None:
+        started = _NEW_DOCUMENT.match(line) if line[:1] in ("#", "-") else None
+        if started:
             yield sentence
             count += 1
-            document = started or f"{Path(path).name.removesuffix('.gz')}-{count}"
+            document = started[1] or started[2] or f"{Path(path).name.removesuffix('.gz')}-{count}"
             sentence = _Sentence(document)
         elif not line.strip():
             yield sentence
@@ -130,14 +143,6 @@ def _sentences(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[_
         elif line[0] != "#" or not (_HEADER.match(line) or (is_tabbed and "\t" not in line)):
             sentence.rows.append((number, line.split("\t") if is_tabbed else _fields(line)))
     yield sentence
-
-
-def _document_start(line: str) -> str | None:
-    """The name of the document that begins here, "" where it has none; None where no document begins."""
-    match = _NEW_DOCUMENT.match(line) or _NAMED_DOCSTART.match(line)
-    if match:
-        return match[1] or ""
-    return "" if line.startswith(_DOCSTART) else None
 
 
 def _fields(line: str) -> list[str]:
@@ -183,20 +188,12 @@ def _column(column: Column | None, names: list[str] | None, path: str | Path, ot
     return int(column)
 
 
-def _without_comments(sentence: _Sentence, width: int, tags: Sequence[int]) -> _Sentence:
-    if not any(row[0].startswith("#") for _, row in sentence.rows):
-        return sentence
-    kept = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
-    return _Sentence(sentence.document, kept)
-
-
 def _is_comment(row: list[str], width: int, tags: Sequence[int]) -> bool:
     return row[0].startswith("#") and (len(row) != width or not all(is_tag(row[tag]) for tag in tags))
 
 
 def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequence[int]) -> None:
-    needed = max(column + 1 if column >= 0 else -column for column in (token, *tags))
-    needed = max(needed, 2)
+    needed = max(2, *(column + 1 if column >= 0 else -column for column in (token, *tags)))
     for number, row in sentence.rows:
         if len(row) < needed:
             columns = "column" if len(row) == 1 else "columns"
@@ -206,40 +203,6 @@ def _check_rows(path: str | Path, sentence: _Sentence, token: int, tags: Sequenc
             )
         if not row[token]:
             raise DataError(f"{path} line {number}: must have a token in column {token}, got an empty one")
-
-
-def _scheme(path: str | Path, layer: list[list[str]], scheme: str) -> str:
-    if scheme != "auto":
-        return scheme
-    try:
-        return scheme_of_tags(layer)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
-
-
-def _segments(path: str | Path, sentence: _Sentence, tags: list[str], scheme: str, strict: bool):
-    if all(tag in NULL_TAGS for tag in tags):
-        return []
-    try:
-        return segments_of_tags(tags, scheme, strict)
-    except DataError as error:
-        raise DataError(f"{path} line {sentence.rows[0][0]}, the sentence that begins there: {error}") from error
-
-
-def _warn_of_ill_formed(
-    path: str | Path,
-    sentences: list[_Sentence],
-    layers: list[list[list[str]]],
-    schemes: list[str],
-    warnings: ReaderWarnings,
-) -> None:
-    for layer, scheme in zip(layers, schemes):
-        for sentence, tags in zip(sentences, layer):
-            try:
-                check_tags(tags, scheme)
-            except DataError:
-                location = f"{path} line {sentence.rows[0][0]}"
-                warnings.add(f"sentences whose tags are not well-formed {scheme}, read as conlleval does", location)
 
 
 def _writable(token: str, location: str) -> str:

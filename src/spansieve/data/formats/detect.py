@@ -43,7 +43,9 @@ def format_of(path: Path) -> str:
     if name.endswith(".txt") and any(path.with_name(name[:-4] + end).exists() for end in (".ann", ".ann.gz")):
         return "brat"
     opening = read_bytes(path, OPENING).decode("utf-8-sig", errors="replace").lstrip()
-    if opening.startswith(("{", "[")) and (name.endswith((".json", ".jsonl", ".ndjson")) or _is_json(opening)):
+    # A token may be `[` or `{` too.
+    has_name = name.endswith((".json", ".jsonl", ".ndjson")) and opening.startswith(("{", "["))
+    if has_name or re.match(r'\[\s*[\[{]|\{\s*"', opening):
         return _format_of_record(_first_record(opening) or _first_record(read_text(path)))
     first = opening.split("\n", 1)[0]
     return next((format for format, mark in _TEXT_MARKS if mark.match(first)), "conll")
@@ -59,11 +61,6 @@ def _format_of_folder(folder: Path) -> str:
         f"{folder} must hold brat, ACE, OntoNotes, WebAnno or Hugging Face files to be read as a whole; "
         "give the files one by one otherwise"
     )
-
-
-def _is_json(opening: str) -> bool:
-    """True when the first value, or its beginning, can be JSON: a token may be `[` or `{` too."""
-    return re.match(r'\[\s*[\[{]|\{\s*"', opening) is not None
 
 
 def _format_of_record(record: dict[str, Any]) -> str:

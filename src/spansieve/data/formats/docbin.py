@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.alignment import examples_of_text, sentence_text
+from spansieve.data.alignment import Document, examples_of_documents, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import package
 from spansieve.data.overlap_resolution import flat
@@ -27,8 +27,9 @@ def read_docbin(
     """The sentences of the documents in a file. `spans_key`: a group of `doc.spans` to read instead of `doc.ents`."""
     spacy = package("spacy", "'spansieve[spacy]'")
     try:
-        documents = spacy.tokens.DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab)
-        return [e for doc in documents for e in _examples(str(path), doc, spans_key, split_sentences, warnings)]
+        docs = spacy.tokens.DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab)
+        documents = (_document(str(path), doc, spans_key) for doc in docs)
+        return examples_of_documents(documents, split_sentences, warnings)
     except (zlib.error, ValueError, KeyError) as error:
         if isinstance(error, DataError):
             raise
@@ -52,28 +53,16 @@ def write_docbin(examples: Iterable[Example], path: str | Path, *, warnings: Rea
     documents.to_disk(path)
 
 
-def _examples(
-    path: str, doc: Any, spans_key: str | None, split_sentences: bool, warnings: ReaderWarnings
-) -> list[Example]:
+def _document(path: str, doc: Any, spans_key: str | None) -> Document:
     if spans_key is not None and spans_key not in doc.spans:
         known = ", ".join(doc.spans) or "none"
         raise DataError(f"{path} must have a group of spans named {spans_key!r} in each document, got one with {known}")
     spans = doc.ents if spans_key is None else doc.spans[spans_key]
-    has_sentences = split_sentences and len(doc) > 1 and doc.has_annotation("SENT_START")
+    has_sentences = len(doc) > 1 and doc.has_annotation("SENT_START")
     tokens = [Token(token.text, token.idx, token.idx + len(token)) for token in doc if token.text.strip()]
     starts = [sentence.start_char for sentence in doc.sents][1:] if has_sentences else []
     annotations = [(span.start_char, span.end_char, span.label_) for span in spans]
-    return examples_of_text(
-        doc.text,
-        annotations,
-        document=doc.user_data.get("document"),
-        tokens=tokens,
-        breaks=starts,
-        split_sentences=split_sentences,
-        only_breaks=has_sentences,
-        location=path,
-        warnings=warnings,
-    )
+    return Document(doc.user_data.get("document"), doc.text, annotations, path, tokens, starts, has_sentences)
 
 
 def _doc(spacy: Any, vocabulary: Any, example: Example) -> Any:

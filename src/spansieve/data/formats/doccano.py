@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from spansieve.data.alignment import documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import DOCUMENT_KEYS, document_name, entity_span
@@ -18,20 +17,7 @@ def read_doccano(
     path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an exported file."""
-    examples: list[Example] = []
-    for location, record in read_records(path):
-        text = record.get("text", record.get("data"))
-        if not isinstance(text, str):
-            raise DataError(f"{location}: must have a text, got {', '.join(record)}")
-        examples += examples_of_text(
-            text,
-            [entity_span(location, _renamed(entity)) for entity in _entities(location, record)],
-            document=document_name(record, *DOCUMENT_KEYS, "id"),
-            split_sentences=split_sentences,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
+    return examples_of_documents(_documents(path), split_sentences, warnings)
 
 
 def write_doccano(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -43,12 +29,11 @@ def write_doccano(examples: Iterable[Example], path: str | Path, *, warnings: Re
     write_records(records, path)
 
 
-def _entities(location: str, record: dict[str, Any]) -> list[Any]:
-    key = next((key for key in ("entities", "label", "labels") if record.get(key)), "label")
-    return list_in(record, key, location)
-
-
-def _renamed(entity: Any) -> Any:
-    if not isinstance(entity, dict):
-        return entity
-    return {"start": entity.get("start_offset"), "end": entity.get("end_offset"), "label": entity.get("label")}
+def _documents(path: str | Path) -> Iterator[Document]:
+    for location, record in read_records(path):
+        text = record.get("text", record.get("data"))
+        if not isinstance(text, str):
+            raise DataError(f"{location}: must have a text, got {', '.join(record)}")
+        key = next((key for key in ("entities", "label", "labels") if record.get(key)), "label")
+        spans = [entity_span(location, entity) for entity in list_in(record, key, location)]
+        yield Document(document_name(record, *DOCUMENT_KEYS, "id"), text, spans, location)

@@ -9,7 +9,9 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,13 @@ def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line[:-1] if line.endswith("\r") else line
 
 
+def read_blocks(path: str | Path) -> Iterator[list[tuple[int, str]]]:
+    """The numbered lines of a file in blocks: blank lines stand between them."""
+    for is_blank, block in groupby(read_lines(path), key=lambda numbered: not numbered[1].strip()):
+        if not is_blank:
+            yield list(block)
+
+
 def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its location."""
     text = read_text(path)
@@ -83,6 +92,15 @@ def _json(text: str, path: str | Path, line: int | None) -> Any:
     except json.JSONDecodeError as error:
         line = error.lineno if line is None else line
         raise DataError(f"{path} line {line}: must be JSON, got {error.msg} at column {error.colno}") from error
+
+
+@contextmanager
+def errors_at(location: str) -> Iterator[None]:
+    """Name the location in errors of what is read there."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{location}: {error}") from error
 
 
 def list_in(record: dict[str, Any], key: str, location: str, kind: type = object) -> list[Any]:
@@ -121,12 +139,16 @@ def files_of(path: str | Path, *suffixes: str) -> list[Path]:
     return files_in(path, *suffixes) if Path(path).is_dir() else [Path(path)]
 
 
-def beside(path: Path, document: str) -> Path:
-    """The file, or its gzip; `document` is what must have it beside the other of a pair."""
-    for candidate in (path, path.with_name(path.name + ".gz")):
-        if candidate.exists():
-            return candidate
-    raise DataError(f"{document} side by side, got no {path}")
+def in_pair(path: Path, suffix: str, other: str) -> tuple[Path, Path]:
+    """The two files of a document, given either of them; each may be gzip."""
+    base = path.name.removesuffix(".gz").removesuffix(suffix).removesuffix(other)
+    pair = []
+    for wanted in (path.with_name(base + suffix), path.with_name(base + other)):
+        packed = wanted.with_name(wanted.name + ".gz")
+        if not wanted.exists() and not packed.exists():
+            raise DataError(f"a document must have a {other} and a {suffix} file side by side, got no {wanted}")
+        pair.append(wanted if wanted.exists() else packed)
+    return pair[0], pair[1]
 
 
 def stem(path: str | Path) -> str:

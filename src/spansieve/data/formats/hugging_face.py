@@ -6,16 +6,16 @@ may be objects with start, end and label, counted in tokens, end exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import files_of, package
+from spansieve.data.formats.conll import tags_of_example
+from spansieve.data.formats.files import errors_at, files_of, package
 from spansieve.data.formats.jsonl import TOKEN_KEYS, document_name, entity_span
-from spansieve.data.overlap_resolution import flat
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
-from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags, tags_of_segments
+from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags
 
 TAG_COLUMNS = ("ner_tags", "tags", "ner", "labels")
 SPAN_COLUMNS = ("entities", "spans")
@@ -41,16 +41,23 @@ def read_dataset(
     dataset = _loaded(source, split, location)
     columns = dataset.column_names
     token_column = _chosen(location, columns, tokens, TOKEN_KEYS, "tokens")
+    rows = [(f"{location} row {number}", row) for number, row in enumerate(dataset, start=1)]
     span_column = spans or (None if tags else next((c for c in SPAN_COLUMNS if c in columns), None))
     if span_column is not None:
         _chosen(location, columns, span_column, (), "spans")
-        return [_spans_example(where, row, token_column, span_column) for where, row in _rows(location, dataset)]
+        return [_spans_example(where, row, token_column, span_column) for where, row in rows]
     tag_column = _chosen(location, columns, tags, TAG_COLUMNS, "tags")
-    tag_names = list(names) if names is not None else _tag_names(dataset.features[tag_column])
-    rows = list(_rows(location, dataset))
+    feature = dataset.features[tag_column]
+    tag_names = list(names) if names is not None else getattr(getattr(feature, "feature", feature), "names", None)
     sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
     scheme = scheme_of_tags(sequences) if scheme == "auto" else scheme
-    return [_tags_example(where, row, token_column, tags, scheme) for (where, row), tags in zip(rows, sequences)]
+    examples = []
+    for (where, row), own in zip(rows, sequences):
+        words = row[token_column]
+        if len(words) != len(own):
+            raise DataError(f"{where}: tags must be one per token, {len(words)}, got {len(own)}")
+        examples.append(Example(tuple(words), tuple(segments_of_tags(own, scheme)), document=document_name(row)))
+    return examples
 
 
 def write_dataset(
@@ -60,12 +67,8 @@ def write_dataset(
     datasets = package("datasets", "datasets")
     rows: dict[str, list[Any]] = {"tokens": [], "ner_tags": [], "doc": []}
     for number, example in enumerate(examples, start=1):
-        location = f"sentence {number}"
-        kept, dropped = flat(example)
-        warnings.add("overlapping entities dropped, since tags are flat", location, len(dropped))
-        warnings.add("texts, and the characters of tokens in them, not kept", location, int(example.text is not None))
         rows["tokens"].append(list(example.tokens))
-        rows["ner_tags"].append(tags_of_segments(kept.segments, len(kept), scheme))
+        rows["ner_tags"].append(tags_of_example(example, scheme, f"sentence {number}", warnings))
         rows["doc"].append(example.document)
     names = ["O", *sorted({tag for tags in rows["ner_tags"] for tag in tags} - {"O"})]
     features = datasets.Features(
@@ -110,22 +113,12 @@ def _splits(files: list[Path]) -> list[str]:
     return sorted({file.name.split("-")[0].removesuffix(".parquet") for file in files})
 
 
-def _rows(location: str, dataset: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows, each with its location."""
-    return ((f"{location} row {n}", row) for n, row in enumerate(dataset, start=1))
-
-
 def _chosen(location: str, columns: list[str], wanted: str | None, usual: tuple[str, ...], what: str) -> str:
     chosen = next((column for column in ((wanted,) if wanted else usual) if column in columns), None)
     if chosen is None:
         looked_for = repr(wanted) if wanted else " or ".join(usual)
         raise DataError(f"{location} must have a column of {what}, {looked_for}; it has {', '.join(columns)}")
     return chosen
-
-
-def _tag_names(feature: Any) -> list[str] | None:
-    inner = getattr(feature, "feature", feature)
-    return getattr(inner, "names", None)
 
 
 def _named(location: str, tags: list[Any], names: list[str] | None) -> list[str]:
@@ -138,19 +131,10 @@ def _named(location: str, tags: list[Any], names: list[str] | None) -> list[str]
     return [names[tag] for tag in tags]
 
 
-def _tags_example(location: str, row: dict[str, Any], token_column: str, tags: list[str], scheme: str) -> Example:
-    tokens = row[token_column]
-    if len(tokens) != len(tags):
-        raise DataError(f"{location}: tags must be one per token, {len(tokens)}, got {len(tags)}")
-    return Example(tuple(tokens), tuple(segments_of_tags(tags, scheme)), document=document_name(row))
-
-
 def _spans_example(location: str, row: dict[str, Any], token_column: str, span_column: str) -> Example:
     spans = row[span_column] or []
     if isinstance(spans, dict):  # older versions store a list of objects as an object of lists
         spans = [dict(zip(spans, values)) for values in zip(*spans.values())]
     segments = {entity_span(location, span) for span in spans}
-    try:
+    with errors_at(location):
         return Example.of(row[token_column], sorted(segments), document=document_name(row))
-    except ValueError as error:
-        raise DataError(f"{location}: {error}") from error

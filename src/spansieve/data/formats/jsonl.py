@@ -23,11 +23,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.alignment import documents_of_examples, examples_of_text, sentence_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents, sentence_text
 from spansieve.data.example import DataError, Example, joined_ranges
-from spansieve.data.formats.files import list_in, read_records, write_records
+from spansieve.data.formats.files import errors_at, list_in, read_records, write_records
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import segments_of_tags
+from spansieve.segments import NamedSegment
 
 TOKEN_KEYS = ("tokens", "words", "tokenized_text")
 SPAN_KEYS = ("entities", "spans", "ner")
@@ -46,14 +47,8 @@ def read_jsonl(path: str | Path, *, split_sentences: bool = True, warnings: Read
             examples.append(_tokens_example(location, record))
         elif isinstance(record.get("text"), str):
             spans = [entity_span(location, entity) for entity in _spans(location, record)[1]]
-            sentences = examples_of_text(
-                record["text"],
-                spans,
-                document=document_name(record, *DOCUMENT_KEYS, "id"),
-                split_sentences=split_sentences,
-                location=location,
-                warnings=warnings,
-            )
+            document = Document(document_name(record, *DOCUMENT_KEYS, "id"), record["text"], spans, location)
+            sentences = examples_of_documents([document], split_sentences, warnings)
             unknown = _unknown(location, record, len(record["text"]))
             examples += [_with_unknown_characters(example, unknown) for example in sentences] if unknown else sentences
         else:
@@ -70,21 +65,20 @@ def write_jsonl_text(examples: Iterable[Example], path: str | Path, *, warnings:
     """Write one document per line, entities in characters."""
     records = []
     for document in documents_of_examples(examples, warnings):
-        entities = [annotation._asdict() for annotation in document.annotations]
+        entities = [NamedSegment(*annotation)._asdict() for annotation in document.annotations]
         record: dict[str, Any] = {"text": document.text, "entities": entities}
         records.append(record if document.name is None else {**record, "doc": document.name})
     write_records(records, path)
 
 
 def entity_span(location: str, entity: Any) -> tuple[int, int, str]:
-    """Start, end and label of `{"start": …, "end": …, "label": …}` or `[start, end, label]`."""
-    start: Any = None
-    end: Any = None
-    label: Any = None
+    """Start, end and label of `{"start": …, "end": …, "label": …}` or `[start, end, label]`; doccano has
+    `start_offset` and `end_offset`."""
+    values: Any = entity if isinstance(entity, (list, tuple)) and len(entity) >= 3 else (None, None, None)
     if isinstance(entity, dict):
-        start, end, label = entity.get("start"), entity.get("end"), entity.get("label", entity.get("type"))
-    elif isinstance(entity, (list, tuple)) and len(entity) >= 3:
-        start, end, label = entity[:3]
+        keys = (("start", "start_offset"), ("end", "end_offset"), ("label", "type"))
+        values = [entity.get(key, entity.get(other)) for key, other in keys]
+    start, end, label = values[:3]
     if not (is_count(start) and is_count(end) and isinstance(label, str) and label):
         raise DataError(f"{location}: an entity must have start, end and label, got {entity!r}")
     return start, end, label
@@ -112,10 +106,9 @@ def _tokens_example(location: str, record: dict[str, Any]) -> Example:
     text, offsets = record.get("text"), record.get("offsets")
     where = {"text": text, "offsets": offsets} if text is not None and offsets is not None else {}
     where |= {"unknown": _unknown(location, record, len(tokens)), "document": document_name(record)}
-    try:
-        return Example.of(tokens, sorted(_token_spans(location, record, len(tokens))), **where)
-    except (TypeError, ValueError) as error:
-        raise error if isinstance(error, DataError) else DataError(f"{location}: {error}") from error
+    segments = sorted(_token_spans(location, record, len(tokens)))
+    with errors_at(location):
+        return Example.of(tokens, segments, **where)
 
 
 def _token_spans(location: str, record: dict[str, Any], length: int) -> set[tuple[int, int, str]]:
@@ -124,10 +117,8 @@ def _token_spans(location: str, record: dict[str, Any], length: int) -> set[tupl
         tags = record[tag_key]
         if len(tags) != length or not all(isinstance(tag, str) for tag in tags):
             raise DataError(f"{location}: {tag_key} must be one string per token, {length}, got {str(tags)[:60]!r}")
-        try:
+        with errors_at(location):
             return set(segments_of_tags(tags))
-        except DataError as error:
-            raise DataError(f"{location}: {error}") from error
     key, spans = _spans(location, record)
     last = 1 if key == "ner" else 0
     return {(start, end + last, label) for start, end, label in (entity_span(location, span) for span in spans)}
@@ -138,10 +129,8 @@ def _unknown(location: str, record: dict[str, Any], length: int) -> tuple[tuple[
     for span in ranges:
         if not (isinstance(span, list) and len(span) == 2 and all(map(is_count, span))):
             raise DataError(f"{location}: unknown must be a list of [start, end], got {span!r}")
-    try:
+    with errors_at(location):
         return joined_ranges(ranges, length)
-    except ValueError as error:
-        raise DataError(f"{location}: {error}") from error
 
 
 def _with_unknown_characters(example: Example, ranges: Iterable[tuple[int, int]]) -> Example:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.alignment import Document, documents_of_examples, examples_of_text
+from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
@@ -22,20 +22,7 @@ def read_label_studio(
     path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of an export."""
-    examples: list[Example] = []
-    for location, task in read_records(path):
-        results = _results(location, task, warnings)
-        if results is None:
-            continue
-        examples += examples_of_text(
-            _text(location, task),
-            [entity_span(location, entity) for entity in _entities(location, results)],
-            document=document_name(task.get("data", {})) or document_name(task, "id"),
-            split_sentences=split_sentences,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
+    return examples_of_documents(_documents(path, warnings), split_sentences, warnings)
 
 
 def write_label_studio(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -43,8 +30,18 @@ def write_label_studio(examples: Iterable[Example], path: str | Path, *, warning
     tasks = []
     for number, document in enumerate(documents_of_examples(examples, warnings), start=1):
         data = {"text": document.text} if document.name is None else {"text": document.text, "doc": document.name}
-        tasks.append({"id": number, "data": data, "annotations": [{"result": _regions(document)}]})
+        regions = [_region(document.text, *annotation) for annotation in document.annotations]
+        tasks.append({"id": number, "data": data, "annotations": [{"result": regions}]})
     write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", path)
+
+
+def _documents(path: str | Path, warnings: ReaderWarnings) -> Iterator[Document]:
+    for location, task in read_records(path):
+        results = _results(location, task, warnings)
+        if results is not None:
+            spans = [entity_span(location, entity) for entity in _entities(location, results)]
+            text = _text(location, task)
+            yield Document(document_name(task.get("data", {})) or document_name(task, "id"), text, spans, location)
 
 
 def _results(location: str, task: dict[str, Any], warnings: ReaderWarnings) -> list[dict[str, Any]] | None:
@@ -83,13 +80,6 @@ def _entities(location: str, results: list[dict[str, Any]]) -> Iterator[dict[str
             yield {"start": value.get("start"), "end": value.get("end"), "label": label}
 
 
-def _regions(document: Document) -> list[dict[str, Any]]:
-    return [
-        {
-            "from_name": "label",
-            "to_name": "text",
-            "type": "labels",
-            "value": {"start": start, "end": end, "text": document.text[start:end], "labels": [label]},
-        }
-        for start, end, label in document.annotations
-    ]
+def _region(text: str, start: int, end: int, label: str) -> dict[str, Any]:
+    value = {"start": start, "end": end, "text": text[start:end], "labels": [label]}
+    return {"from_name": "label", "to_name": "text", "type": "labels", "value": value}

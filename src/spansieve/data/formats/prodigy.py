@@ -6,11 +6,11 @@ nothing but blanks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.alignment import examples_of_text, sentence_text
+from spansieve.data.alignment import Document, examples_of_documents, sentence_text
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
@@ -22,24 +22,7 @@ def read_prodigy(
     path: str | Path, *, split_sentences: bool = False, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The accepted tasks of a file that `prodigy db-out` wrote."""
-    examples: list[Example] = []
-    for location, record in read_records(path):
-        if record.get("answer", "accept") != "accept":
-            warnings.add(f"tasks with the answer {record['answer']} left out", location)
-            continue
-        text = record.get("text")
-        if not isinstance(text, str):
-            raise DataError(f"{location}: must have a text, got {', '.join(record)}")
-        examples += examples_of_text(
-            text,
-            [entity_span(location, span) for span in list_in(record, "spans", location)],
-            document=_document(record),
-            tokens=_tokens(location, text, record),
-            split_sentences=split_sentences,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
+    return examples_of_documents(_documents(path, warnings), split_sentences, warnings)
 
 
 def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:
@@ -47,9 +30,17 @@ def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: Re
     write_records(map(_task, examples), path)
 
 
-def _document(record: dict[str, Any]) -> str | None:
-    meta = record.get("meta")
-    return document_name(meta) if isinstance(meta, dict) else None
+def _documents(path: str | Path, warnings: ReaderWarnings) -> Iterator[Document]:
+    for location, record in read_records(path):
+        if record.get("answer", "accept") != "accept":
+            warnings.add(f"tasks with the answer {record['answer']} left out", location)
+            continue
+        text, meta = record.get("text"), record.get("meta")
+        if not isinstance(text, str):
+            raise DataError(f"{location}: must have a text, got {', '.join(record)}")
+        name = document_name(meta) if isinstance(meta, dict) else None
+        spans = [entity_span(location, span) for span in list_in(record, "spans", location)]
+        yield Document(name, text, spans, location, _tokens(location, text, record))
 
 
 def _tokens(location: str, text: str, record: dict[str, Any]) -> list[Token] | None:

@@ -10,51 +10,34 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from spansieve.data.alignment import examples_of_text
+from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_lines
+from spansieve.data.formats.files import read_blocks
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 _PASSAGE = re.compile(r"([^|\t]+)\|(\w+)\|(.*)$")
-_Block = list[tuple[int, str]]  # the numbered lines of one document
 
 
 def read_pubtator(
     path: str | Path, *, split_sentences: bool = True, warnings: ReaderWarnings = IGNORED
 ) -> list[Example]:
     """The sentences of every document in a file; none spans title and abstract."""
-    examples: list[Example] = []
-    for block in _blocks(path):
+    return examples_of_documents(_documents(path, warnings), split_sentences, warnings)
+
+
+def _documents(path: str | Path, warnings: ReaderWarnings) -> Iterator[Document]:
+    for block in read_blocks(path):
         passages = [(match[1], match[3]) for _, line in block if (match := _PASSAGE.match(line))]
         location = f"{path} line {block[0][0]}"
         if not passages:
             raise DataError(f"{location}: a document must begin with 'id|t|title', got {block[0][1][:60]!r}")
-        text = "\n".join(passage for _, passage in passages)
-        examples += examples_of_text(
-            text,
-            list(_entities(path, block, text, warnings)),
-            document=passages[0][0],
-            breaks=[len(passages[0][1])],
-            split_sentences=split_sentences,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
+        text, (name, title) = "\n".join(passage for _, passage in passages), passages[0]
+        yield Document(name, text, _entities(path, block, text, warnings), location, breaks=[len(title)])
 
 
-def _blocks(path: str | Path) -> Iterator[_Block]:
-    block: _Block = []
-    for number, line in read_lines(path):
-        if line.strip():
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _entities(path: str | Path, block: _Block, text: str, warnings: ReaderWarnings) -> Iterator[tuple[int, int, str]]:
+def _entities(
+    path: str | Path, block: list[tuple[int, str]], text: str, warnings: ReaderWarnings
+) -> Iterator[tuple[int, int, str]]:
     for number, line in block:
         fields = line.split("\t")
         if _PASSAGE.match(line) or (len(fields) >= 3 and not fields[1].isdigit()):

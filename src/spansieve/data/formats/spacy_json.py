@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import list_in, read_records
+from spansieve.data.formats.files import errors_at, list_in, read_records
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import segments_of_tags
 
@@ -44,10 +44,8 @@ def _example(
     pairs = [(token, tag) for token, tag in pairs if token.strip()]
     warnings.add("tokens that were not annotated read as null", location, sum(tag == "-" for _, tag in pairs))
     tokens = tuple(token for token, _ in pairs)
-    try:
+    with errors_at(location):
         segments = tuple(segments_of_tags([tag for _, tag in pairs], "BILOU"))
-    except DataError as error:
-        raise DataError(f"{location}: {error}") from error
     offsets = None if raw is None or position is None else _offsets(raw, tokens, position)
     if offsets is None:
         return Example(tokens, segments, document=name), None

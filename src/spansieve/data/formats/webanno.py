@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from spansieve.data.alignment import examples_of_text
+from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import files_of, read_lines, stem
+from spansieve.data.formats.files import files_of, read_blocks, stem
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import UNNAMED
 from spansieve.data.tokenizer import Token
@@ -21,15 +20,7 @@ from spansieve.data.tokenizer import Token
 _VALUE = re.compile(r"(.*?)(?:\[(\d+)\])?$", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)")
 _BAR = re.compile(r"(?<!\\)\|")
-
-
-@dataclass
-class _Sentence:
-    """A sentence of the file; `rows`: location, token id, start and end in the file's units, words, value in the
-    label's column."""
-
-    text: str = ""
-    rows: list[tuple[str, str, int, int, str, str]] = field(default_factory=list)
+_Row = tuple[str, str, int, str, str]  # location, token id, first character in the file's units, words, label's value
 
 
 def read_webanno(
@@ -37,58 +28,38 @@ def read_webanno(
 ) -> list[Example]:
     """The sentences of a file or of the `.tsv` files below a folder. `layer` and `feature`: part of the names in the
     `#T_SP=` header."""
-    return [e for file in files_of(path, ".tsv") for e in _read_file(file, layer, feature, warnings)]
+    documents = (one for file in files_of(path, ".tsv") for one in _documents(file, layer, feature, warnings))
+    return examples_of_documents(documents, split_sentences=False, warnings=warnings)
 
 
-def _read_file(path: Path, layer: str | None, feature: str | None, warnings: ReaderWarnings) -> list[Example]:
-    examples: list[Example] = []
-    seen: set[str] = set()
-    for sentence in _sentences(path, layer, feature):
-        tokens = _located(sentence)
-        annotations, numbered = _annotations(sentence, tokens)
-        location = sentence.rows[0][0]
-        warnings.add("entities over the end of a sentence read as one in each", location, len(numbered & seen))
-        seen |= numbered
-        examples += examples_of_text(
-            sentence.text,
-            annotations,
-            document=stem(path),
-            tokens=list(tokens.values()),
-            split_sentences=False,
-            location=location,
-            warnings=warnings,
-        )
-    return examples
-
-
-def _sentences(path: str | Path, layer: str | None, feature: str | None) -> Iterator[_Sentence]:
-    column: int | None = None
+def _documents(path: Path, layer: str | None, feature: str | None, warnings: ReaderWarnings) -> Iterator[Document]:
+    """The sentences of a file."""
     header: list[str] = []
-    sentence = _Sentence()
-    for number, line in [*read_lines(path), (0, "")]:
-        location = f"{path} line {number}"
-        if re.match(r"#T_\w\w=", line):
-            header.append(line)
-        elif line.startswith("#Text="):
-            text = _ESCAPED.sub(_unescape, line[len("#Text=") :])
-            # A sentence of several lines has several of these.
-            sentence.text = f"{sentence.text}\n{text}" if sentence.text else text
-        elif re.match(r"\d+-\d", line):
-            column = _column(path, header, layer, feature) if column is None else column
-            sentence.rows.append(_row(location, line.split("\t"), column))
-        elif not line.strip() and sentence.rows:
-            yield sentence
-            sentence = _Sentence()
+    seen: set[str] = set()
+    for block in read_blocks(path):
+        header += [line for _, line in block if re.match(r"#T_\w\w=", line)]
+        # A sentence of several lines has several of these.
+        text = "\n".join(_unescaped(line.removeprefix("#Text=")) for _, line in block if line.startswith("#Text="))
+        lines = [(f"{path} line {number}", line) for number, line in block if re.match(r"\d+-\d", line)]
+        if lines:
+            column = _column(path, header, layer, feature)
+            tokens, spans = _sentence(text, [_row(location, line.split("\t"), column) for location, line in lines])
+            numbered = {number for _, number in spans if number.isdigit()}
+            location = lines[0][0]
+            warnings.add("entities over the end of a sentence read as one in each", location, len(numbered & seen))
+            seen |= numbered
+            entities = [(start, end, label) for (label, _), (start, end) in spans.items()]
+            yield Document(stem(path), text, entities, location, tokens)
 
 
-def _row(location: str, fields: list[str], column: int) -> tuple[str, str, int, int, str, str]:
+def _row(location: str, fields: list[str], column: int) -> _Row:
     if len(fields) <= column:
         raise DataError(f"{location}: must have at least {column + 1} columns, got {len(fields)}")
     try:
-        start, end = (int(number) for number in fields[1].split("-"))
+        start, _ = (int(number) for number in fields[1].split("-"))
     except ValueError as error:
         raise DataError(f"{location}: must have characters like 0-9 in its second column, got {fields[1]!r}") from error
-    return location, fields[0], start, end, _ESCAPED.sub(_unescape, fields[2]), fields[column]
+    return location, fields[0], start, _unescaped(fields[2]), fields[column]
 
 
 def _column(path: str | Path, header: list[str], layer: str | None, feature: str | None) -> int:
@@ -110,41 +81,32 @@ def _column(path: str | Path, header: list[str], layer: str | None, feature: str
     return wanted[0][2]
 
 
-def _located(sentence: _Sentence) -> dict[str, Token]:
-    """The tokens by their ids, with their characters in the sentence's text.
+def _sentence(text: str, rows: list[_Row]) -> tuple[list[Token], dict[tuple[str, str], tuple[int, int]]]:
+    """The tokens with their characters in the text, and the characters of each label and number or row.
 
     The file's own offsets count UTF-16 units of the whole document, so the words are looked for instead.
     """
-    tokens, position = {}, 0
-    for location, name, _, _, words, _ in sentence.rows:
-        if "." in name:
-            continue
-        start = sentence.text.find(words, position)
-        if start < 0:
-            raise DataError(f"{location}: token {words!r} must stand in its sentence's #Text, got {sentence.text!r}")
-        position = start + len(words)
-        tokens[name] = Token(words, start, position)
-    return tokens
-
-
-def _annotations(sentence: _Sentence, tokens: dict[str, Token]) -> tuple[list[tuple[int, int, str]], set[str]]:
-    """Entities in characters of the sentence, and the numbers of those that have one."""
-    first_units = {name: start for _, name, start, _, _, _ in sentence.rows if "." not in name}
+    tokens: dict[str, tuple[Token, int]] = {}  # by their ids, with their first unit
     spans: dict[tuple[str, str], tuple[int, int]] = {}
-    for location, name, start, _, words, value in sentence.rows:
-        token = tokens.get(name.partition(".")[0])
-        if token is None:
+    position = 0
+    for location, name, unit, words, value in rows:
+        whole, _, part = name.partition(".")
+        if not part:
+            first = text.find(words, position)
+            if first < 0:
+                raise DataError(f"{location}: token {words!r} must stand in its sentence's #Text, got {text!r}")
+            position = first + len(words)
+            tokens[name] = Token(words, first, position), unit
+        elif whole not in tokens:
             raise DataError(f"{location}: part {name} must come after its token")
-        first, last = token.start, token.end
-        if "." in name:
-            first = token.start + _characters(token.text, start - first_units[name.partition(".")[0]])
-            last = first + len(words)
+        else:
+            token, first_unit = tokens[whole]
+            first = token.start + _characters(token.text, unit - first_unit)
+        last = first + len(words)
         for label, number in _values(value):
-            key = (label, number or name)
-            before = spans.get(key, (first, last))
-            spans[key] = (min(before[0], first), max(before[1], last))
-    entities = [(start, end, label) for (label, _), (start, end) in spans.items()]
-    return entities, {number for _, number in spans if number.isdigit()}
+            before = spans.setdefault((label, number or name), (first, last))
+            spans[label, number or name] = (min(before[0], first), max(before[1], last))
+    return [token for token, _ in tokens.values()], spans
 
 
 def _values(value: str) -> Iterator[tuple[str, str]]:
@@ -152,7 +114,7 @@ def _values(value: str) -> Iterator[tuple[str, str]]:
     for part in _BAR.split(value):
         match = _VALUE.match(part)
         if match and part not in ("_", ""):
-            label = _ESCAPED.sub(_unescape, match[1])
+            label = _unescaped(match[1])
             yield (UNNAMED if label in ("*", "") else label), match[2] or ""
 
 
@@ -160,5 +122,5 @@ def _characters(text: str, units: int) -> int:
     return len(text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", errors="ignore"))
 
 
-def _unescape(match: re.Match[str]) -> str:
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(match[1], match[1])
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: {"n": "\n", "t": "\t", "r": "\r"}.get(match[1], match[1]), text)

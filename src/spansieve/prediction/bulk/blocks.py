@@ -6,6 +6,8 @@ same blocks again. Any place that fsspec supports will do: a folder, s3://, gs:/
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,9 +22,7 @@ from spansieve.prediction.bulk.rows import (
     Columns,
     JsonRows,
     ParquetRows,
-    Rows,
     parquet_module,
-    unpacked,
 )
 
 BLOCK_SIZE = 32 << 20  # bytes
@@ -52,26 +52,22 @@ class Block:
     @property
     def part(self) -> str:
         """The name of the file that is written."""
-        return part_names(self.index)[self.is_parquet]
+        return f"part-{self.index:06d}.{'parquet' if self.is_parquet else 'jsonl'}"
 
     def __str__(self) -> str:
         return f"{self.path} {'row groups' if self.is_parquet else 'bytes'} {self.start}-{self.end}"
 
-    def read(self, columns: Columns) -> Rows:
+    def read(self, columns: Columns) -> JsonRows | ParquetRows:
         filesystem, path = url_to_fs(self.path)
         with filesystem.open(path, "rb") as file:
             if self.is_parquet:
                 groups = list(range(self.start, self.end))
                 return ParquetRows(parquet_module().ParquetFile(file).read_row_groups(groups), columns, self.path)
             if path.endswith(_PACKED_SUFFIXES):
-                return JsonRows(unpacked(file.read()), columns, self.path)
-            content = read_block(file, self.start, self.end - self.start, b"\n")
-        return JsonRows(content, columns, self.path)
-
-
-def part_names(index: int) -> tuple[str, str]:
-    """The names of the part of a block, as JSON lines and as Parquet."""
-    return f"part-{index:06d}.jsonl", f"part-{index:06d}.parquet"
+                content = gzip.decompress(file.read())
+            else:
+                content = read_block(file, self.start, self.end - self.start, b"\n")
+            return JsonRows(content, columns, self.path)
 
 
 def files_of(source: str | Sequence[str], leaving_out: str) -> list[File]:
@@ -90,13 +86,13 @@ def _files_of_one(source: str, leaving_out: str) -> list[File]:
     if "*" in path or "?" in path:
         found = filesystem.glob(path)
     elif filesystem.isdir(path):
-        found = [name for name in filesystem.find(path) if not _is_hidden(name.removeprefix(path))]
-    elif filesystem.exists(path) and path.endswith(_KNOWN):
-        return [File(filesystem.unstrip_protocol(path), filesystem.size(path))]
-    elif filesystem.exists(path):
+        found = [name for name in filesystem.find(path) if not re.search(r"(^|/)[._]", name.removeprefix(path))]
+    elif not filesystem.exists(path):
+        raise FileNotFoundError(f"no file or folder {source}")
+    elif not path.endswith(_KNOWN):
         raise ValueError(f"{source} must be named {', '.join(_KNOWN)}: that says what it is")
     else:
-        raise FileNotFoundError(f"no file or folder {source}")
+        return [File(filesystem.unstrip_protocol(path), filesystem.size(path))]
     output_filesystem, output = url_to_fs(leaving_out)
     if type(output_filesystem) is type(filesystem):
         found = [name for name in found if not name.startswith(f"{output.rstrip('/')}/")]
@@ -104,10 +100,6 @@ def _files_of_one(source: str, leaving_out: str) -> list[File]:
     if not found:
         raise ValueError(f"{source} must hold files named {', '.join(_KNOWN)}, got none")
     return [File(filesystem.unstrip_protocol(name), filesystem.size(name)) for name in found]
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
 def blocks_of(files: list[File], block_size: int, columns: Columns) -> list[Block]:

@@ -19,7 +19,7 @@ from typing import Literal
 from spansieve.models.storage import checked_description, load_model
 from spansieve.prediction.bulk.blocks import BLOCK_SIZE, Block, blocks_of, files_of
 from spansieve.prediction.bulk.ledger import BulkError, Ledger, Outcome
-from spansieve.prediction.bulk.rows import Columns, Rows
+from spansieve.prediction.bulk.rows import Columns, JsonRows, ParquetRows
 from spansieve.prediction.pipeline import Pipeline, Precision
 from spansieve.prediction.predictor import Predictor
 from spansieve.segments import Entity
@@ -85,35 +85,28 @@ def run_bulk(
     finished = {i: outcome for i, outcome in ledger.finished().items() if i < len(blocks)}
     skipped = len(finished)
     waiting = [block for block in blocks if block.index not in finished]
-    for outcome in _outcomes(job, waiting, engine, address, replicas):
+    outcomes: Iterable[Outcome] = ()
+    if waiting and engine == "local":
+        outcomes = predict_here(job, waiting)
+    elif waiting:
+        from spansieve.prediction.bulk.ray_engine import predict_with_ray
+
+        outcomes = predict_with_ray(job, waiting, address, replicas)
+    for outcome in outcomes:
         finished[outcome.index] = outcome
         if watch is not None:
             watch(outcome, len(finished), len(blocks))
     return _summary(finished, blocks, skipped)
 
 
-def _outcomes(
-    job: Job, blocks: list[Block], engine: Engine, address: str | None, replicas: int | None
-) -> Iterator[Outcome]:
-    if not blocks:
-        return iter(())
-    if engine == "local":
-        return predict_here(job, blocks)
-    from spansieve.prediction.bulk.ray_engine import predict_with_ray
-
-    return predict_with_ray(job, blocks, address, replicas)
-
-
 def _summary(finished: dict[int, Outcome], blocks: list[Block], skipped: int) -> Summary:
-    failed = [outcome for outcome in finished.values() if outcome.failure]
-    if failed:
+    if failed := [outcome for outcome in finished.values() if outcome.failure]:
         first = min(failed, key=lambda outcome: outcome.index)
         raise BulkError(
             f"{len(failed)} of {len(blocks)} blocks could not be read, the others are written; the first, "
             f"{blocks[first.index]}: {first.failure}"
         )
-    missing = len(blocks) - len(finished)
-    if missing:
+    if missing := len(blocks) - len(finished):
         raise BulkError(f"{missing} of {len(blocks)} blocks did not come back: run the same again")
     done = finished.values()
     return Summary(
@@ -140,21 +133,10 @@ def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     tagger = load_model(model, job.device)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
         predictor = Predictor(tagger)
-        yield _above(job.threshold, lambda texts: predictor.stream(texts, sentences=job.sentences))
+        yield lambda texts: predictor.stream(texts, sentences=job.sentences, threshold=job.threshold)
         return
     with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences) as pipeline:
-        yield _above(job.threshold, pipeline.stream)
-
-
-def _above(threshold: float, stream: Stream) -> Stream:
-    if not threshold:
-        return stream
-
-    def above(texts: Iterable[str]) -> Iterator[tuple[str, list[Entity]]]:
-        for text, entities in stream(texts):
-            yield text, [one for one in entities if one.probability is None or one.probability >= threshold]
-
-    return above
+        yield lambda texts: pipeline.stream(texts, threshold=job.threshold)
 
 
 @dataclass
@@ -162,14 +144,14 @@ class _Reading:
     """A block some of whose entities are still to come."""
 
     block: Block
-    rows: Rows | None
+    rows: JsonRows | ParquetRows | None = None
     failure: str = ""
-    found: list[list[Entity]] = field(default_factory=list)
-    wanted: int = 0
+    texts: list[str] = field(default_factory=list)  # of the rows that have one
+    entities: list[list[Entity]] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
-        return len(self.found) == self.wanted
+        return len(self.entities) == len(self.texts)
 
 
 def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, columns: Columns) -> Iterator[Outcome]:
@@ -179,14 +161,12 @@ def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, colu
     def texts() -> Iterator[str]:
         for block in blocks:
             reading.append(_read(block, columns))
-            rows = reading[-1].rows
-            if rows is not None:
-                yield from (text for text in rows.texts if text is not None)
+            yield from reading[-1].texts
 
     for _, entities in stream(texts()):
         while reading[0].is_complete:  # nothing in it can be predicted
             yield _write(reading.popleft(), ledger)
-        reading[0].found.append(entities)
+        reading[0].entities.append(entities)
         if reading[0].is_complete:
             yield _write(reading.popleft(), ledger)
     while reading:
@@ -197,20 +177,20 @@ def _read(block: Block, columns: Columns) -> _Reading:
     try:
         rows = block.read(columns)
     except (OSError, ValueError, NotImplementedError, EOFError) as error:  # damaged: the other blocks are not
-        return _Reading(block, None, f"{type(error).__name__}: {error}")
-    return _Reading(block, rows, wanted=sum(text is not None for text in rows.texts))
+        return _Reading(block, failure=f"{type(error).__name__}: {error}")
+    return _Reading(block, rows, texts=[text for text in rows.texts if text is not None])
 
 
 def _write(read: _Reading, ledger: Ledger) -> Outcome:
     worker = f"{socket.gethostname()}:{os.getpid()}"
     if read.rows is None:
         return Outcome(read.block.index, worker=worker, failure=read.failure)
-    content = read.rows.written(read.found)
+    content = read.rows.written(read.entities)
     outcome = Outcome(
         read.block.index,
         rows=len(read.rows.texts),
-        errors=len(read.rows.texts) - read.wanted,
-        entities=sum(map(len, read.found)),
+        errors=len(read.rows.texts) - len(read.texts),
+        entities=sum(map(len, read.entities)),
         bytes=len(content),
         worker=worker,
     )

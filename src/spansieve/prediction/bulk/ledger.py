@@ -8,7 +8,6 @@ _spansieve/done/000000.json …   written after the part: how many rows and byte
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +16,8 @@ from typing import Any
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from spansieve.persistence.atomic import sync_folder
-from spansieve.prediction.bulk.blocks import Block, part_names
+from spansieve.persistence.atomic import write_durably
+from spansieve.prediction.bulk.blocks import Block
 
 PLAN, DONE = "_spansieve/plan.json", "_spansieve/done"
 
@@ -45,8 +44,8 @@ class Ledger:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._filesystem, self._root = url_to_fs(folder)
-        self._root = self._root.rstrip("/")
+        self._filesystem, root = url_to_fs(folder)
+        self._root = root.rstrip("/")
 
     def open(self, plan: dict[str, Any]) -> None:
         """Begin a job, or go on with the same one."""
@@ -70,18 +69,19 @@ class Ledger:
         if not self._filesystem.exists(markers):
             return {}
         self._filesystem.invalidate_cache()
-        sizes = {entry["name"].rsplit("/", 1)[-1]: entry["size"] for entry in self._filesystem.ls(self._root, True)}
-        found = [name for name in self._filesystem.ls(markers, False) if name.endswith(".json")]
-        outcomes = map(_outcome, self._filesystem.cat(found).values() if found else ())
-        return {one.index: one for one in outcomes if one is not None and _size(one.index, sizes) == one.bytes}
+        sizes = {Path(entry["name"]).stem: entry["size"] for entry in self._filesystem.ls(self._root, True)}
+        names = [name for name in self._filesystem.ls(markers, False) if name.endswith(".json")]
+        outcomes = map(_outcome, self._filesystem.cat(names).values() if names else ())
+        return {one.index: one for one in outcomes if one and sizes.get(f"part-{one.index:06d}") == one.bytes}
 
     def outcome(self, block: Block) -> Outcome | None:
         """The outcome of one block, if it need not be done again."""
-        marker, part = f"{self._root}/{DONE}/{block.index:06d}.json", f"{self._root}/{block.part}"
-        if not self._filesystem.exists(marker) or not self._filesystem.exists(part):
+        try:
+            found = _outcome(self._filesystem.cat_file(f"{self._root}/{DONE}/{block.index:06d}.json"))
+            size = self._filesystem.size(f"{self._root}/{block.part}")
+        except FileNotFoundError:
             return None
-        found = _outcome(self._filesystem.cat_file(marker))
-        return found if found is not None and found.bytes == self._filesystem.size(part) else None
+        return found if found is not None and found.bytes == size else None
 
     def commit(self, block: Block, content: bytes, outcome: Outcome) -> None:
         """Write the part, then the marker that it is there: a job killed between the two writes the same part again."""
@@ -89,28 +89,11 @@ class Ledger:
         self._write(f"{self._root}/{DONE}/{block.index:06d}.json", json.dumps(asdict(outcome)).encode())
 
     def _write(self, path: str, content: bytes) -> None:
-        if not isinstance(self._filesystem, LocalFileSystem):
-            self._filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        self._filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        if isinstance(self._filesystem, LocalFileSystem):
+            write_durably(Path(path), content, writer=uuid.uuid4().hex)
+        else:
             self._filesystem.pipe_file(path, content)  # an object store shows it whole or not at all
-            return
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        new = target.with_name(f".{target.name}.{uuid.uuid4().hex}.new")
-        try:
-            with new.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(target)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
-        sync_folder(target.parent)
-
-
-def _size(index: int, sizes: dict[str, int]) -> int | None:
-    """The size of the part, whichever kind it is."""
-    return next((sizes[name] for name in part_names(index) if name in sizes), None)
 
 
 def _outcome(content: bytes) -> Outcome | None:

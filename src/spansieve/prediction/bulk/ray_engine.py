@@ -15,6 +15,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from spansieve.persistence.atomic import read_files, write_files
 from spansieve.prediction.bulk.blocks import Block
 from spansieve.prediction.bulk.job import Job, predict_blocks, stream_of
 from spansieve.prediction.bulk.ledger import Ledger, Outcome
@@ -28,10 +29,7 @@ class Replica:
     def __init__(self, job: Job, model: Any) -> None:
         """Load the model. `model` is the reference of its files: a replica that is started again takes it once more."""
         with tempfile.TemporaryDirectory() as folder:
-            for name, content in _ray().get(model).items():
-                path = Path(folder) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+            write_files(_ray().get(model), Path(folder))
             self._opened = ExitStack()  # until the process ends
             self.stream = self._opened.enter_context(stream_of(job, folder))
         self.ledger, self.columns = Ledger(job.output), job.columns
@@ -39,10 +37,9 @@ class Replica:
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         blocks = [Block(*values) for values in zip(*(batch[one.name].tolist() for one in fields(Block)))]
         # A task that is done once more may have got somewhere before.
-        known = [outcome for outcome in map(self.ledger.outcome, blocks) if outcome is not None]
-        finished = {outcome.index for outcome in known}
-        waiting = [block for block in blocks if block.index not in finished]
-        outcomes = [*known, *predict_blocks(waiting, self.stream, self.ledger, self.columns)]
+        known = {block.index: outcome for block in blocks if (outcome := self.ledger.outcome(block)) is not None}
+        waiting = [block for block in blocks if block.index not in known]
+        outcomes = [*known.values(), *predict_blocks(waiting, self.stream, self.ledger, self.columns)]
         return {one.name: [getattr(outcome, one.name) for outcome in outcomes] for one in fields(Outcome)}
 
 
@@ -51,10 +48,14 @@ def predict_with_ray(job: Job, blocks: list[Block], address: str | None, replica
     if replicas is not None and replicas < 1:
         raise ValueError(f"replicas must be at least 1, got {replicas}")
     with _cluster(ray, address):
-        resources = _resources(job)
-        if replicas is None:
-            replicas = _room(ray.cluster_resources(), resources)
-        model = ray.put(_model_files(Path(job.model)))
+        resources: dict[str, float] = {"num_cpus": max(1, job.workers)}  # of a replica
+        kind, amount = "CPU", resources["num_cpus"]
+        if job.device != "cpu":
+            resources["num_gpus"] = 1
+            kind, amount = "GPU", 1
+        if replicas is None:  # as many as fit
+            replicas = max(1, int(ray.cluster_resources().get(kind, 0) // amount))
+        model = ray.put(read_files(Path(job.model)))
         num_tasks = min(len(blocks), MOST_TASKS)
         data = ray.data.from_items([asdict(block) for block in blocks], override_num_blocks=num_tasks)
         data = data.map_batches(
@@ -94,20 +95,3 @@ def _cluster(ray: Any, address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def _resources(job: Job) -> dict[str, float]:
-    """The resources of one replica."""
-    on_gpu = {} if job.device == "cpu" else {"num_gpus": 1.0}
-    return {"num_cpus": float(max(1, job.workers)), **on_gpu}
-
-
-def _room(cluster: dict[str, float], replica: dict[str, float]) -> int:
-    """How many replicas fit."""
-    if "num_gpus" in replica:
-        return max(1, int(cluster.get("GPU", 0)))
-    return max(1, int(cluster.get("CPU", 1) // replica["num_cpus"]))
-
-
-def _model_files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -5,13 +5,13 @@ Every row comes out, with all that it had. One whose text cannot be read gets an
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from spansieve.models.inference import SURROGATE
 from spansieve.segments import Entity
 
 if TYPE_CHECKING:
@@ -37,27 +37,18 @@ class Columns:
                 raise ValueError(f"{where} has a column {name!r} already: call the new one otherwise by {option}")
 
 
-class Rows(Protocol):
-    """The rows of one block."""
-
-    texts: list[str | None]  # None where there is none to be read
-
-    def written(self, entities: Sequence[list[Entity]]) -> bytes:
-        """The rows with the entities of those that have a text, as a file of the same kind."""
-
-
 # ---- JSON lines ------------------------------------------------------------------------------------------------------
 
 
 class JsonRows:
-    """Rows as JSON lines. A line is written as it was, with two more columns at its end: numbers keep their digits,
-    columns their order."""
+    """The rows of a block of JSON lines. A line is written as it was, with two more columns at its end: numbers keep
+    their digits, columns their order."""
 
     def __init__(self, content: bytes, columns: Columns, where: str) -> None:
         self._columns = columns
         self._lines: list[str] = []
         self._errors: list[str | None] = []
-        self.texts: list[str | None] = []
+        self.texts: list[str | None] = []  # None where there is none to be read
         for line in content.removeprefix(BYTE_ORDER_MARK).split(b"\n"):
             if line.strip():
                 self._read(line.strip(), where)
@@ -75,30 +66,31 @@ class JsonRows:
         else:
             self._columns.check_new(row, where)
             self._lines.append(line.decode())
-            text, error = checked_text(row, self._columns.text)
+            column = self._columns.text
+            missing = (None, f"a row must have a column {column!r}")
+            text, error = _checked_text(row[column], column) if column in row else missing
         self.texts.append(text)
         self._errors.append(error)
 
     def written(self, entities: Sequence[list[Entity]]) -> bytes:
+        """The rows with the entities of those that have a text, as a file of the same kind."""
         found = iter(entities)
-        columns, error_name = _as_json(self._columns.entities), _as_json(self._columns.error)
+        column, error_column = _as_json(self._columns.entities), _as_json(self._columns.error)
         lines = []
         for line, error in zip(self._lines, self._errors):
-            more = f"{columns}: {_json_of(next(found))}" if error is None else f"{columns}: null, {error_name}: "
-            more += "" if error is None else _as_json(error)
+            if error is None:
+                more = f"{column}: [{', '.join(map(_json_of, next(found)))}]"
+            else:
+                more = f"{column}: null, {error_column}: {_as_json(error)}"
             comma = "" if line[1:-1].isspace() or line == "{}" else ", "
             lines.append(f"{line[:-1]}{comma}{more}}}\n")
         return "".join(lines).encode()
 
 
-def _json_of(entities: Iterable[Entity]) -> str:
-    return f"[{', '.join(map(_json_of_one, entities))}]"
-
-
-def _json_of_one(entity: Entity) -> str:
+def _json_of(entity: Entity) -> str:
     start, end, label, text, probability, depth = entity
-    # Half a character can be written in ASCII alone.
-    written = _as_json(text) if text.isascii() or _is_whole(text) else _as_ascii_json(text)
+    # Half a surrogate pair can be written in ASCII alone.
+    written = _as_ascii_json(text) if SURROGATE.search(text) else _as_json(text)
     share = "null" if probability is None else repr(probability)
     return (  # by hand: of many small objects, the json module takes three times as long
         f'{{"start": {start}, "end": {end}, "label": {_as_json(label)}, "text": {written}, "probability": {share}, '
@@ -106,22 +98,11 @@ def _json_of_one(entity: Entity) -> str:
     )
 
 
-def _is_whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def checked_text(row: dict[str, Any], column: str) -> tuple[str | None, str | None]:
+def _checked_text(value: Any, column: str) -> tuple[str | None, str | None]:
     """The text, or why there is none."""
-    if column not in row:
-        return None, f"a row must have a column {column!r}"
-    text = row[column]
-    if not isinstance(text, str):
-        return None, f"column {column!r} must be a string, got {'null' if text is None else type(text).__name__}"
-    return text, None
+    if isinstance(value, str):
+        return value, None
+    return None, f"column {column!r} must be a string, got {'null' if value is None else type(value).__name__}"
 
 
 # ---- Parquet ---------------------------------------------------------------------------------------------------------
@@ -131,9 +112,7 @@ class ParquetRows:
     def __init__(self, table: pyarrow.Table, columns: Columns, where: str) -> None:
         columns.check_new(table.column_names, where)
         self._table, self._columns = table, columns
-        checked = [
-            checked_text({columns.text: value}, columns.text) for value in table.column(columns.text).to_pylist()
-        ]
+        checked = [_checked_text(value, columns.text) for value in table.column(columns.text).to_pylist()]
         self.texts = [text for text, _ in checked]
         self._errors = [error for _, error in checked]
 
@@ -163,7 +142,3 @@ def parquet_module() -> Any:
     except ImportError as error:
         raise ImportError("Parquet needs pyarrow: pip install 'spansieve[ray]'") from error
     return pq
-
-
-def unpacked(content: bytes) -> bytes:
-    return gzip.decompress(content)

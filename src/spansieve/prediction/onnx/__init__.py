@@ -3,7 +3,8 @@
 >>> from spansieve.prediction.onnx import load
 """
 
-from spansieve.prediction.onnx.folder import ExportError, is_export
+from spansieve.persistence.manifest import ModelError
+from spansieve.prediction.onnx.folder import is_export
 from spansieve.prediction.onnx.onnx_predictor import OnnxPredictor, load
 
-__all__ = ["ExportError", "OnnxPredictor", "is_export", "load"]
+__all__ = ["ModelError", "OnnxPredictor", "is_export", "load"]

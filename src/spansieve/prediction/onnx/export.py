@@ -9,7 +9,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from spansieve.models.head import Head
-from spansieve.models.storage import encoder_name
+from spansieve.models.storage import portable_config
 from spansieve.models.tagger import Tagger
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.nn.span_scorers import LONG
@@ -31,9 +30,9 @@ from spansieve.prediction.onnx.folder import (
     ENCODER,
     SCORERS,
     TOKENIZER,
-    Manifest,
+    Description,
     new_export,
-    write_manifest,
+    write_description,
 )
 from spansieve.prediction.onnx.session import EXTRA
 
@@ -67,8 +66,8 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
     _write_encoder(folder / ENCODER, encoder, int8)
     _write_scorers(folder / SCORERS, tagger.head, encoder.size)
     np.savez(folder / DECODER, **tagger.head.decoder().arrays)  # type: ignore[arg-type]
-    config = replace(tagger.config, encoder=replace(tagger.config.encoder, name=encoder_name(tagger.config)))
-    write_manifest(folder, Manifest(config, tagger.labels, tagger.head.decoder_settings, layout, splits_special, int8))
+    config, settings = portable_config(tagger.config), tagger.head.decoder_settings
+    write_description(folder, Description(config, tagger.labels, settings, layout, splits_special, int8))
 
 
 # ---- Graphs ----------------------------------------------------------------------------------------------------------
@@ -91,16 +90,8 @@ def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
 
 def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, Dim]]]:
     features = encoder.features(EXAMPLES)
-    offsets, grams = features["gram_offsets"], features["grams"]
-    counts = torch.cat((offsets, torch.tensor([len(grams)]))).diff()
-    inputs = {
-        "words": features["words"],
-        "fields": features["fields"],
-        "grams": grams,
-        "gram_words": torch.repeat_interleave(counts),
-        "gram_counts": counts,
-        "num_tokens": features["num_tokens"],
-    }
+    counts = torch.cat((features.pop("gram_offsets"), torch.tensor([len(features["grams"])]))).diff()
+    features |= {"gram_words": torch.repeat_interleave(counts), "gram_counts": counts}
     sentences, tokens, words, pieces = Dim("sentences"), Dim("tokens"), Dim("distinct_words"), Dim("pieces")
     axes = {
         "words": {0: sentences, 1: tokens},
@@ -110,7 +101,7 @@ def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, D
         "gram_counts": {0: words},
         "num_tokens": {0: sentences},
     }
-    return inputs, axes
+    return {name: features[name] for name in axes}, axes
 
 
 def _write_scorers(path: Path, head: Head, size: int) -> None:

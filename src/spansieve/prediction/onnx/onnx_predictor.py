@@ -13,10 +13,11 @@ import numpy as np
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints, Rules
-from spansieve.decoding.decoders import Decoded, Decoder
+from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.inference import PreparedBatch, predict_with
-from spansieve.prediction.onnx.folder import DECODER, SCORERS, ExportError, Manifest, read_manifest
+from spansieve.persistence.manifest import ModelError
+from spansieve.prediction.onnx.folder import DECODER, SCORERS, Description, read_description
 from spansieve.prediction.onnx.session import Session, usable_cores
 from spansieve.prediction.onnx.token_vectors import Encoder, encoder_of
 from spansieve.prediction.text_predictor import TextPredictor
@@ -35,14 +36,15 @@ def load(
     network and no torch, and runs no code from the folder."""
     check_probability(probability)
     folder, threads = Path(folder), threads or usable_cores()
-    manifest = read_manifest(folder)
+    description = read_description(folder)
     try:
         arrays = _decoder_arrays(folder / DECODER)
-        decoder = Decoder(manifest.decoder, manifest.labels, arrays, threads, probability == "with-filter")
+        decoder = Decoder(description.decoder, description.labels, arrays, threads, probability == "with-filter")
     except ValueError as error:
-        raise ExportError(f"{folder / DECODER} cannot be used: {error}") from error
-    encoder, scorers = encoder_of(folder, manifest, threads), Session(folder / SCORERS, threads)
-    return OnnxPredictor(manifest, OnnxBackend(manifest, encoder, scorers, decoder), tokenizer, batch_tokens)
+        raise ModelError(f"{folder / DECODER} cannot be used: {error}") from error
+    encoder, scorers = encoder_of(folder, description, threads), Session(folder / SCORERS, threads)
+    backend = OnnxBackend(description, encoder, scorers, decoder)
+    return OnnxPredictor(description, backend, tokenizer, batch_tokens, probability)
 
 
 class OnnxPredictor(TextPredictor):
@@ -51,19 +53,29 @@ class OnnxPredictor(TextPredictor):
 
     def __init__(
         self,
-        manifest: Manifest,
+        description: Description,
         backend: OnnxBackend,
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
+        probability: Probability = "given-candidates",
     ) -> None:
         super().__init__(tokenizer)
         if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
-        self.manifest, self.backend, self.batch_tokens = manifest, backend, batch_tokens
+        self.description, self.backend = description, backend
+        self.batch_tokens, self.probability = batch_tokens, probability
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return self.manifest.labels.names
+        return self.description.labels.names
+
+    @property
+    def head(self) -> str:
+        return self.description.model.head
+
+    @property
+    def decoder_settings(self) -> DecoderSettings:
+        return self.description.decoder
 
     def predict_tokens(
         self,
@@ -80,8 +92,8 @@ class OnnxBackend:
 
     depth = 0
 
-    def __init__(self, manifest: Manifest, encoder: Encoder, scorers: Session, decoder: Decoder) -> None:
-        self.support = manifest.decoder.support(manifest.labels)
+    def __init__(self, description: Description, encoder: Encoder, scorers: Session, decoder: Decoder) -> None:
+        self.support = description.decoder.support(description.labels)
         self.sizes, self.features = encoder.sizes, encoder.features
         self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
         # Spans that start in one block of tokens end in the next.
@@ -115,4 +127,4 @@ def _decoder_arrays(path: Path) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ExportError(f"{path} must hold plain arrays: {error}") from error
+        raise ModelError(f"{path} must hold plain arrays: {error}") from error

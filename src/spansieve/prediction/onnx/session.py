@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from textwrap import shorten
 
 import numpy as np
 
-from spansieve.prediction.onnx.folder import ExportError
+from spansieve.persistence.manifest import ModelError
 
 EXTRA = "pip install 'spansieve[onnx]'"
 
@@ -18,7 +18,10 @@ class Session:
     """One ONNX file on the CPU. Several threads may call it at once."""
 
     def __init__(self, path: Path, threads: int) -> None:
-        runtime = _onnxruntime()
+        try:
+            import onnxruntime as runtime
+        except ImportError as error:
+            raise ImportError(f"an exported model needs onnxruntime: {EXTRA}") from error
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3  # errors, which are raised as well
@@ -30,28 +33,17 @@ class Session:
         try:
             self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own errors have no common class
-            raise ExportError(f"{path} cannot be run by onnxruntime {runtime.__version__}: {_brief(error)}") from error
-        self._inputs = [one.name for one in self._session.get_inputs()]
+            reason = shorten(str(error), 200)
+            raise ModelError(f"{path} cannot be run by onnxruntime {runtime.__version__}: {reason}") from error
+        self._inputs = [node.name for node in self._session.get_inputs()]
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         missing = [name for name in self._inputs if name not in arrays]
         if missing:
-            raise ExportError(f"a graph of the export wants {', '.join(missing)}, which this version does not make")
+            raise ModelError(f"a graph of the export wants {', '.join(missing)}, which this version does not make")
         return self._session.run(None, {name: arrays[name] for name in self._inputs})
 
 
 def usable_cores() -> int:
     """Return the number of cores that this process may run on, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _onnxruntime() -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ImportError(f"an exported model needs onnxruntime: {EXTRA}") from error
-    return onnxruntime
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -7,52 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
-from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, ExportError, Manifest
+from spansieve.persistence.manifest import ModelError
+from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, Description
 from spansieve.prediction.onnx.session import Session
 
 MOST_SUBWORDS = 16_384  # read at once, padding included
 
 
-class Encoder(Protocol):
-    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        """Prepare sentences, of which none is empty, as `vectors` takes them."""
-
-    def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
-        """Compute the vectors of tokens, (B, L, D)."""
-
-    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """The size of each sentence as input: sentences of one batch should be alike in it."""
-
-
-def encoder_of(folder: Path, manifest: Manifest, threads: int) -> Encoder:
+def encoder_of(folder: Path, description: Description, threads: int) -> Encoder:
     session = Session(folder / ENCODER, threads)
-    if manifest.layout is None:
-        return WordEncoder(session, manifest.model.builtin.rows)
+    if description.layout is None:
+        return WordEncoder(session, description.model.builtin.rows)
     try:
         tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
     except Exception as error:  # tokenizers raises nothing more precise
-        raise ExportError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
-    tokenizer.encode_special_tokens = manifest.splits_special
-    return SubwordEncoder(session, tokenizer, manifest.layout, manifest.model.encoder.pooling)
+        raise ModelError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
+    tokenizer.encode_special_tokens = description.splits_special
+    return SubwordEncoder(session, tokenizer, description.layout, description.model.encoder.pooling)
 
 
 class WordEncoder:
     """The built-in encoder: hashed features of each distinct word."""
 
     def __init__(self, session: Session, rows: int) -> None:
-        self._session, self._words = session, WordFeatures(rows)
-
-    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        return self._words.of_sentences(sentences)
+        self._session, self.features = session, WordFeatures(rows).of_sentences
 
     def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
+        """Compute the vectors of tokens, (B, L, D)."""
         arrays = dict(features)
         counts = np.diff(arrays["gram_offsets"], append=len(arrays["grams"]))  # (U,): the pieces of each word
         arrays |= {"gram_counts": counts, "gram_words": np.repeat(np.arange(len(counts)), counts)}
@@ -60,6 +47,7 @@ class WordEncoder:
         return vectors
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """The size of each sentence as input: sentences of one batch should be alike in it."""
         return [len(sentence) for sentence in sentences]
 
 
@@ -94,3 +82,6 @@ class SubwordEncoder:
             here = kept[np.searchsorted(kept, low * width) : np.searchsorted(kept, (low + most) * width)]
             parts.append(read.reshape(-1, read.shape[-1])[here - low * width])
         return np.concatenate(parts)
+
+
+Encoder = WordEncoder | SubwordEncoder

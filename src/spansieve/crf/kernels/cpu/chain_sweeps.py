@@ -159,8 +159,8 @@ def _forward(scores, length, weights, space):
             _multiply(alpha[i - 1], weights, space.product)
         else:
             _fill(space.product, 1.0)
-        total = _weighted(space.exps[i], space.product, 1.0 / space.scale[i - 1] if i > 0 else 1.0, alpha[i])
-        space.scale[i] = total
+        _weighted(space.exps[i], space.product, 1.0 / space.scale[i - 1] if i > 0 else 1.0, alpha[i])
+        space.scale[i] = total = _sum(alpha[i])
         if total == 0.0 or any_between(alpha[i], 0.0, LEAST * total):
             return 0.0, False
     return log_total + _log_product(space.scale, length), True
@@ -245,13 +245,22 @@ def _scale(values, factor):
         values[y] *= factor
 
 
-@reduction
+@compiled
 def _weighted(left, right, factor, out):
-    """out = left · right · factor, and what it adds up to."""
-    total = 0.0
+    """out = left · right · factor."""
     for y in range(out.size):
         out[y] = left[y] * right[y] * factor
-        total += out[y]
+
+
+# Reductions write to no array: a loop that does is made of vectors only where the arrays are far enough apart, and the
+# order of summation would depend on where they happen to lie.
+
+
+@reduction
+def _sum(values):
+    total = 0.0
+    for y in range(values.size):
+        total += values[y]
     return total
 
 

@@ -27,7 +27,7 @@ def is_dense_cheaper(local_scores, lengths, limits=PLAIN_FILTER) -> bool:
 
 
 def kept_scores(
-    local_scores, global_scores, transition, lengths, gold=None, threads=1, limits=PLAIN_FILTER
+    local_scores, global_scores, transition, lengths, gold=None, limits=PLAIN_FILTER, threads=1
 ) -> np.ndarray:
     """The global scores of the candidates where they stand, and -inf elsewhere, (B, L, K, Y).
 
@@ -36,8 +36,8 @@ def kept_scores(
     """
     scores = np.full(global_scores.shape, -np.inf, global_scores.dtype)
     if limits.budget is not None:
-        arguments = (local_scores, global_scores, transition, lengths, gold, True, False, threads, limits)
-        kept = segments_from_scores(*arguments)
+        arguments = (local_scores, global_scores, transition, lengths, gold, True, False, limits)
+        kept = segments_from_scores(*arguments, threads=threads)
         scores.reshape(-1)[kept.index] = kept.score
         return scores
     arguments = (local_scores, global_scores, transition, lengths, limits.labels_per_span, scores)

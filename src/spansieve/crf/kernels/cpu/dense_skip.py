@@ -19,34 +19,13 @@ import numpy as np
 
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.log_space import (
-    LARGEST_SCALE,
-    add_by_label,
-    log_sum,
-    max_step,
-    segment_marginals,
-    sum_by_label,
-    sum_step,
-)
-from spansieve.crf.kernels.cpu.span_workspace import (
-    add,
-    count_pairs,
-    merge_max,
-    new_best_workspace,
-    new_sums_workspace,
-    scatter,
-    tile,
-    with_weights,
-)
-from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
+from spansieve.crf.kernels.cpu.semi_markov_sweeps import max_forward, span_sums
+from spansieve.crf.kernels.cpu.span_workspace import new_best_workspace
 
 
 def dense_skip_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
     """Forward-backward: log Z (B,) and, if wanted, P(segment) (B, L, K, Y) and the expected label pairs (B, Y, Y)."""
-    sums = new_sums(scores, len(scores), len(transition), with_marginals)
-    transition = _free_of_null(transition).astype(np.float64)
-    over_sentences(_sums, len(scores), threads, scores.size, scores, transition, lengths, *sums, with_marginals)
-    return asked_for(sums, with_marginals)
+    return span_sums(scores, _free_of_null(transition), lengths, True, with_marginals, threads)
 
 
 def dense_skip_best(scores, transition, lengths, threads=1):
@@ -69,90 +48,6 @@ def _free_of_null(transition):
     return transition
 
 
-# ---- Sums ---------------------------------------------------------------------------------------------------------
-
-
-@allocating
-def _sums(first, last, scores, transition, lengths, *sums):
-    model, transposed = with_weights(scores, transition, lengths)
-    _both_ways(first, last, model, transposed, new_sums_workspace(scores, True), *sums)
-
-
-@compiled
-def _both_ways(first, last, model, transposed, space, log_partition, marginals, counts, with_marginals):
-    scores, transition, weights, offset, lengths = model
-    forward, backward, pairs = space
-    for b in range(first, last):
-        length = lengths[b]
-        if length == 0:
-            log_partition[b] = 0.0
-            continue
-        _sum_forward(scores[b], transition, weights, offset, length, forward)
-        total = log_sum(forward.ended[length])
-        log_partition[b] = total
-        if not with_marginals:
-            continue
-        _sum_backward(scores[b], transposed, offset, length, total, forward, backward, marginals[b])
-        count_pairs(length, model, total, forward, backward, pairs)
-        for y in range(1, counts.shape[1]):
-            for z in range(1, counts.shape[2]):
-                counts[b, y, z] = pairs.counts[y, z]
-
-
-@compiled
-def _sum_forward(scores, transition, weights, offset, length, space):
-    """Segments are scattered from their start, where the scores lie side by side, to the row of their end in the ring;
-    what had ended before is one more of them there."""
-    max_width, num_labels = scores.shape[1:]
-    before, ended = space.before, space.ended
-    before[0] = 0.0
-    _only_nothing(ended[0])
-    for i in range(length + 1):
-        if i > 0:
-            segments, count = space.by_end[i % max_width], min(i, max_width)
-            tile(ended[i - 1], 1, segments[count * num_labels :])
-            sum_by_label(segments, count + 1, ended[i], space.exps, space.totals)
-            space.ended_top[i] = sum_step(
-                ended[i], transition, weights, offset, before[i], space.ended_exps[i], space.totals
-            )
-        scatter(before[i], scores[i], i, min(max_width, length - i), space.by_end)
-
-
-@compiled
-def _sum_backward(scores, transposed, offset, length, log_partition, forward, backward, marginals):
-    """ahead[i, y] = ⊕_w scores[i, w-1, y] + beta[i+w, y]; carried is ⊕_{i' >= i} ahead[i', y];
-    beta[i, y'] = ⊕_y transition[y', y] + carried[y]."""
-    max_width, num_labels = scores.shape[1:]
-    segments, exps, totals = forward.by_end[0], forward.exps, forward.totals
-    beta, carried = backward.beta, backward.carried
-    flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
-    flat_beta = beta.reshape(beta.size)
-    beta[length] = 0.0
-    _only_nothing(carried)
-    for i in range(length - 1, -1, -1):
-        count = min(max_width, length - i)
-        add(flat_scores[i, : count * num_labels], flat_beta[(i + 1) * num_labels :], segments)
-        tile(carried, 1, segments[count * num_labels :])
-        top = sum_by_label(segments, count + 1, carried, exps, totals)
-        segment_marginals(segments, exps, top, forward.before[i], count, log_partition, marginals[i], totals)
-        if i > 0:
-            add_by_label(exps, count, backward.ahead_exps[i])
-            backward.ahead_top[i] = top
-            if forward.ended_top[i] + top + offset - log_partition >= LARGEST_SCALE:
-                for y in range(num_labels):
-                    backward.ahead[i, y] = log_sum(segments[y : count * num_labels : num_labels])
-            sum_step(carried, transposed[0], transposed[1], offset, beta[i], backward.carried_exps, totals)
-
-
-@compiled
-def _only_nothing(row):
-    row[:] = -np.inf
-    row[0] = 0.0
-
-
-# ---- The best path ------------------------------------------------------------------------------------------------
-
-
 @allocating
 def _best(first, last, scores, *arguments):
     _trace(first, last, new_best_workspace(scores), scores, *arguments)
@@ -162,34 +57,12 @@ def _best(first, last, scores, *arguments):
 def _trace(first, last, space, scores, transition, lengths, max_score, widths, labels):
     for b in range(first, last):
         position, label = lengths[b], 0
-        _max_forward(scores[b], transition, position, space)
+        max_forward(scores[b], transition, position, space, True)
         max_score[b] = space.before[position, 0]
         while space.before[position, label] != 0:  # the empty path comes first
             position, end, label = _segment_before(scores[b], space, transition, position, label)
             widths[b, position] = end - position
             labels[b, position] = label
-
-
-@compiled
-def _max_forward(scores, transition, length, space):
-    """Segments are merged from their start, where the scores lie side by side, into what will have ended."""
-    max_width, num_labels = scores.shape[1:]
-    before, ended = space.before, space.ended
-    flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
-    flat_ended = ended.reshape(ended.size)
-    before[0] = 0.0
-    _only_nothing(ended[0])
-    ended[1 : length + 1] = -np.inf
-    for i in range(length + 1):
-        if i > 0:
-            for y in range(num_labels):
-                ended[i, y] = max(ended[i, y], ended[i - 1, y])
-            max_step(ended[i], transition, before[i])
-        count = min(max_width, length - i)
-        if count == 0:
-            break
-        tile(before[i], count, space.tiled)
-        merge_max(space.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
 
 
 @compiled

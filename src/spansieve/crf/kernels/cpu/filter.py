@@ -52,11 +52,11 @@ class Kept(NamedTuple):
         return self.nodes[4]
 
 
-def filter_spans(local_scores, lengths, gold=None, keep_all=False, threads=1, limits=PLAIN_FILTER) -> Kept:
+def filter_spans(local_scores, lengths, gold=None, keep_all=False, limits=PLAIN_FILTER, threads=1) -> Kept:
     """Filter the spans. With gold (offsets, start, end, label), both training rules hold: what overlaps no gold segment
     is dropped (unless `keep_all`), and every gold segment is a candidate with its gold label."""
     no_scores, no_transition = np.empty((0, 0, 0, 0), local_scores.dtype), np.zeros((1, 1), local_scores.dtype)
-    options = (gold, keep_all, False, threads, limits)
+    options = (gold, keep_all, False, limits, threads)
     return segments_from_scores(local_scores, no_scores, no_transition, lengths, *options)
 
 
@@ -68,8 +68,8 @@ def segments_from_scores(
     gold=None,
     skip=False,
     find_best=True,
-    threads=1,
     limits=PLAIN_FILTER,
+    threads=1,
 ) -> Kept:
     """Filter and find the best path in one pass over each sentence: dense scores in, segments out."""
     arguments = (local_scores, global_scores, transition, lengths, gold, skip, find_best, limits)

@@ -24,7 +24,7 @@ from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 
 def nested_sums(
-    offsets, start, end, label, scores, transition, lengths, with_marginals=True, threads=1, required=None
+    offsets, start, end, label, scores, transition, lengths, required=None, with_marginals=True, threads=1
 ) -> Sums:
     """Inside-outside: log Z (B,) and, if wanted, P(candidate) (N,) and the expected pairs of labels, (B, Y, Y)."""
     # In float64 whatever comes in: to compile for each type takes seconds, to convert a few candidates nothing.
@@ -36,7 +36,7 @@ def nested_sums(
     return asked_for(Sums(*(array.astype(scores.dtype, copy=False) for array in sums)), with_marginals)
 
 
-def nested_best(offsets, start, end, label, scores, transition, lengths, threads=1, required=None):
+def nested_best(offsets, start, end, label, scores, transition, lengths, required=None, threads=1):
     """The best set: its score (B,), and which candidates it takes (N,)."""
     max_score = np.empty(lengths.size, scores.dtype)
     is_chosen = np.zeros(scores.size, np.bool_)

@@ -2,6 +2,8 @@
 
 Sums run in float64 whatever the scores are; maxima run in the scores' own type, so that they are bit for bit those of
 every other kernel.
+
+With `skip` the sweeps are those of `dense_skip`, where a segment may begin anywhere after the one before it has ended.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ import numpy as np
 
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.log_space import largest, log_sum, max_step, segment_marginals, sum_by_label, sum_step
+from spansieve.crf.kernels.cpu.log_space import (
+    LARGEST_SCALE,
+    add_by_label,
+    largest,
+    log_sum,
+    max_step,
+    segment_marginals,
+    sum_by_label,
+    sum_step,
+)
 from spansieve.crf.kernels.cpu.span_workspace import (
     add,
     count_pairs,
@@ -29,8 +40,13 @@ def semi_markov_sums(scores, transition, lengths, with_marginals=True, threads=1
 
     The transition is applied once per end position: O(L·K·Y + L·Y²) per sentence.
     """
+    return span_sums(scores, transition, lengths, None, with_marginals, threads)
+
+
+def span_sums(scores, transition, lengths, skip, with_marginals, threads) -> Sums:
     sums = new_sums(scores, len(scores), len(transition), with_marginals)
-    over_sentences(_sums, len(scores), threads, scores.size, scores, transition, lengths, *sums, with_marginals)
+    arguments = (scores, transition.astype(np.float64), lengths, skip, *sums, with_marginals)
+    over_sentences(_sums, len(scores), threads, scores.size, *arguments)
     return asked_for(sums, with_marginals)
 
 
@@ -54,49 +70,74 @@ def linear_chain_best(scores, transition, lengths, threads=1):
 
 
 @compiled
-def _forward(scores, transition, weights, offset, length, space, take_max):
-    """before[m, y] = ⊕_{y'} ended[m, y'] + transition[y', y]; ended[m, y] = ⊕_w before[m-w, y] + scores[m-w, w-1, y].
+def _sum_forward(scores, transition, weights, offset, length, space, skip):
+    """before[m, y] = ⊕_{y'} ended[m, y'] + transition[y', y]; ended[m, y] = ⊕_w before[m-w, y] + scores[m-w, w-1, y],
+    and with `skip` ⊕ ended[m-1, y].
 
-    Segments are scattered from their start, where the scores lie side by side. Maxima are merged at once; for sums the
-    ring holds the segments of each coming end until all are there. With K = 1 there is nothing to merge.
+    Segments are scattered from their start, where the scores lie side by side, to the row of their end in the ring;
+    with `skip` what had ended before is one more of them there.
     """
+    max_width, num_labels = scores.shape[1:]
+    before, ended = space.before, space.ended
+    before[0] = 0.0
+    if skip is not None:
+        _only_nothing(ended[0])
+    for i in range(length + 1):
+        if i > 0:
+            segments, count = space.by_end[i % max_width], min(i, max_width)
+            if skip is not None:
+                tile(ended[i - 1], 1, segments[count * num_labels :])
+                count += 1
+            sum_by_label(segments, count, ended[i], space.exps, space.totals)
+            space.ended_top[i] = sum_step(
+                ended[i], transition, weights, offset, before[i], space.ended_exps[i], space.totals
+            )
+        scatter(before[i], scores[i], i, min(max_width, length - i), space.by_end)
+
+
+@compiled
+def max_forward(scores, transition, length, space, skip):
+    """The same for maxima, which are merged at once. With K = 1 and no skipping there is nothing to merge."""
     max_width, num_labels = scores.shape[1:]
     before, ended = space.before, space.ended
     flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
     flat_ended = ended.reshape(ended.size)
     before[0] = 0.0
-    if take_max and max_width > 1:
+    if skip is not None:
+        _only_nothing(ended[0])
+    if skip is not None or max_width > 1:
         ended[1 : length + 1] = -np.inf
     for i in range(length + 1):
         if i > 0:
-            if take_max:
-                max_step(ended[i], transition, before[i])
-            else:
-                if max_width > 1:
-                    sum_by_label(space.by_end[i % max_width], min(i, max_width), ended[i], space.exps, space.totals)
-                space.ended_top[i] = sum_step(
-                    ended[i], transition, weights, offset, before[i], space.ended_exps[i], space.totals
-                )
+            if skip is not None:
+                for y in range(num_labels):
+                    ended[i, y] = max(ended[i, y], ended[i - 1, y])
+            max_step(ended[i], transition, before[i])
         count = min(max_width, length - i)
         if count == 0:
             break
-        if max_width == 1:
+        if skip is None and max_width == 1:
             add(before[i], scores[i, 0], ended[i + 1])
-        elif take_max:
+        else:
             tile(before[i], count, space.tiled)
             merge_max(space.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
-        else:
-            scatter(before[i], scores[i], i, count, space.by_end)
-
-
-@allocating
-def _sums(first, last, scores, transition, lengths, *sums):
-    model, transposed = with_weights(scores, transition.astype(np.float64), lengths)
-    _both_ways(first, last, model, transposed, new_sums_workspace(scores, False), *sums)
 
 
 @compiled
-def _both_ways(first, last, model, transposed, space, log_partition, marginals, counts, with_marginals):
+def _only_nothing(row):
+    """The place of null, which is no segment with `skip`, stands for the empty path."""
+    row[:] = -np.inf
+    row[0] = 0.0
+
+
+@allocating
+def _sums(first, last, scores, transition, lengths, skip, *sums):
+    model, transposed = with_weights(scores, transition, lengths)
+    _both_ways(first, last, model, transposed, new_sums_workspace(scores, skip is not None), skip, *sums)
+
+
+@compiled
+def _both_ways(first, last, model, transposed, space, skip, log_partition, marginals, counts, with_marginals):
     scores, transition, weights, offset, lengths = model
     forward, backward, pairs = space
     for b in range(first, last):
@@ -104,36 +145,52 @@ def _both_ways(first, last, model, transposed, space, log_partition, marginals, 
         if length == 0:
             log_partition[b] = 0.0
             continue
-        _forward(scores[b], transition, weights, offset, length, forward, False)
+        _sum_forward(scores[b], transition, weights, offset, length, forward, skip)
         total = log_sum(forward.ended[length])
         log_partition[b] = total
         if not with_marginals or total == -np.inf:
             continue
-        _backward(scores[b], transposed, offset, length, total, forward, backward, marginals[b])
+        _backward(scores[b], transposed, offset, length, total, forward, backward, skip, marginals[b])
         count_pairs(length, model, total, forward, backward, pairs)
-        for y in range(counts.shape[1]):
-            for z in range(counts.shape[2]):
+        for y in range(0 if skip is None else 1, counts.shape[1]):
+            for z in range(0 if skip is None else 1, counts.shape[2]):
                 counts[b, y, z] = pairs.counts[y, z]
 
 
 @compiled
-def _backward(scores, transposed, offset, length, log_partition, forward, backward, marginals):
-    """ahead[i, y] = ⊕_w scores[i, w-1, y] + beta[i+w, y]; beta[i, y'] = ⊕_y transition[y', y] + ahead[i, y]."""
+def _backward(scores, transposed, offset, length, log_partition, forward, backward, skip, marginals):
+    """ahead[i, y] = ⊕_w scores[i, w-1, y] + beta[i+w, y]; beta[i, y'] = ⊕_y transition[y', y] + onward[y], which is
+    ahead[i, y], and with `skip` ⊕_{i' >= i} ahead[i', y]."""
     max_width, num_labels = scores.shape[1:]
     segments, exps, totals = forward.by_end[0], forward.exps, forward.totals
     beta, ahead = backward.beta, backward.ahead
     flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
     flat_beta = beta.reshape(beta.size)
     beta[length] = 0.0
+    if skip is not None:
+        _only_nothing(backward.carried)
     for i in range(length - 1, -1, -1):
         count = min(max_width, length - i)
         add(flat_scores[i, : count * num_labels], flat_beta[(i + 1) * num_labels :], segments)
-        top = sum_by_label(segments, count, ahead[i], exps, totals)
+        if skip is not None:
+            tile(backward.carried, 1, segments[count * num_labels :])
+            top = sum_by_label(segments, count + 1, backward.carried, exps, totals)
+        else:
+            top = sum_by_label(segments, count, ahead[i], exps, totals)
         segment_marginals(segments, exps, top, forward.before[i], count, log_partition, marginals[i], totals)
-        if i > 0:
+        if i == 0:
+            break
+        if skip is None:
             backward.ahead_top[i] = sum_step(
                 ahead[i], transposed[0], transposed[1], offset, beta[i], backward.ahead_exps[i], totals
             )
+        else:
+            add_by_label(exps, count, backward.ahead_exps[i])
+            backward.ahead_top[i] = top
+            if forward.ended_top[i] + top + offset - log_partition >= LARGEST_SCALE:
+                for y in range(num_labels):
+                    ahead[i, y] = log_sum(segments[y : count * num_labels : num_labels])
+            sum_step(backward.carried, transposed[0], transposed[1], offset, beta[i], backward.carried_exps, totals)
 
 
 @allocating
@@ -148,7 +205,7 @@ def _trace(first, last, space, scores, transition, lengths, max_score, widths, l
         if end == 0:
             max_score[b] = 0.0
             continue
-        _forward(scores[b], transition, transition, 0.0, end, space, True)
+        max_forward(scores[b], transition, end, space, None)
         max_score[b] = largest(space.ended[end], space.ended.shape[1])
         if max_score[b] == -np.inf:
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -187,7 +189,7 @@ def filtered_sums(
     Where only some candidates may be skipped, which is so under constraints, the sweep is the host's.
     """
     if isinstance(skip, Tensor):
-        return _sums_on_host(candidates, scores, transition, skip, with_marginals)
+        return _on_cpu(cpu.filtered_sums, candidates, scores, transition, skip.cpu().numpy(), with_marginals)
     shape = (candidates.num_sentences, candidates.num_tokens, candidates.max_width, len(transition))
     index = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
     dense = scores.new_zeros(shape).index_put_(index, scores.detach())
@@ -197,62 +199,42 @@ def filtered_sums(
     return sums._replace(marginals=sums.marginals[index]) if with_marginals else sums
 
 
-def _sums_on_host(candidates, scores, transition, skip, with_marginals) -> Sums:
-    arrays = _host_arrays(candidates, scores, transition)
-    may_skip = skip.cpu().numpy()
-    sums = cpu.filtered_sums(*arrays, may_skip, with_marginals=with_marginals, threads=torch.get_num_threads())
-    return _sums_from_host(sums, scores.device)
-
-
 def filtered_best(
     candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool | Tensor
 ) -> tuple[Tensor, Tensor]:
     """The best score (B,) and whether the best path takes each candidate (N,); on the host, as above."""
     may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
-    arrays = _host_arrays(candidates, scores, transition)
-    max_score, is_chosen = cpu.filtered_best(*arrays, skip=may_skip, threads=torch.get_num_threads())
-    return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
+    return _on_cpu(cpu.filtered_best, candidates, scores, transition, may_skip)
 
 
 def nested_sums(
-    candidates: Candidates,
-    scores: Tensor,
-    transition: Tensor,
-    with_marginals: bool,
-    required: RequiredDepths | None = None,
+    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None, with_marginals: bool
 ) -> Sums:
     """Inside-outside: log Z, the marginals (N,) and the expected pairs of container and content (B, Y, Y).
 
     The sweep is the host's. After a filter the candidates are few, and which they are is data that the host needs in
     any case. A kernel of its own would go through the starts of a sentence one by one, with little to do at each.
     """
-    arrays = _host_arrays(candidates, scores, transition)
-    sums = cpu.nested_sums(*arrays, with_marginals, torch.get_num_threads(), required)
-    return _sums_from_host(sums, scores.device)
+    return _on_cpu(cpu.nested_sums, candidates, scores, transition, required, with_marginals)
 
 
 def nested_best(
-    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None = None
+    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None
 ) -> tuple[Tensor, Tensor]:
     """The best score (B,) and whether the best set takes each candidate (N,)."""
-    arrays = _host_arrays(candidates, scores, transition)
-    max_score, is_chosen = cpu.nested_best(*arrays, torch.get_num_threads(), required)
-    return torch.from_numpy(max_score).to(scores.device), torch.from_numpy(is_chosen).to(scores.device)
+    return _on_cpu(cpu.nested_best, candidates, scores, transition, required)
 
 
-def _host_arrays(candidates: Candidates, scores: Tensor, transition: Tensor) -> tuple[np.ndarray, ...]:
-    """Transfer to the host in two copies: one of the integers, one of the scores."""
-    c = candidates
+def _on_cpu(kernel: Callable[..., Any], c: Candidates, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+    """Run a kernel for flat candidates on the host. They go there in two copies: of the integers, and of the scores."""
     integers = (c.offsets, c.start, c.end, c.label, c.lengths)
-    parts = torch.cat(integers).cpu().split([len(x) for x in integers])
-    offsets, start, end, label, lengths = (part.numpy() for part in parts)
+    *nodes, lengths = torch.cat(integers).cpu().split([len(x) for x in integers])
     values = torch.cat((scores.detach(), transition.detach().flatten())).cpu()
     flat, matrix = values.split([len(scores), transition.numel()])
-    return offsets, start, end, label, flat.numpy(), matrix.view(transition.shape).numpy(), lengths
-
-
-def _sums_from_host(sums: Sums, device: torch.device) -> Sums:
-    return Sums(*(None if array is None else torch.from_numpy(array).to(device) for array in sums))
+    arrays = [tensor.numpy() for tensor in (*nodes, flat, matrix.view(transition.shape), lengths)]
+    result = kernel(*arrays, *options, threads=torch.get_num_threads())
+    tensors = [None if array is None else torch.from_numpy(array).to(scores.device) for array in result]
+    return Sums(*tensors) if isinstance(result, Sums) else tensors
 
 
 def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Tensor:

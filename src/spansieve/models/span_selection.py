@@ -1,4 +1,4 @@
-"""Global span selection (Zaratiana et al. 2022): the filter's graph with one score per span, whatever its label.
+"""Filtered heads without label transitions: the filter alone, and global span selection.
 
 Axes: B sentences, L tokens, K widths, Y labels.
 """
@@ -17,12 +17,46 @@ from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import span_scorer
 
 
-class GlobalSelection(FilteredHead):
+class WithoutTransitions(FilteredHead):
+    """A filtered head whose filter alone decides on labels, and whose paths have no scores of label pairs."""
+
+    filter_labels = True
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        return {"transition": torch.zeros(len(self.labels), len(self.labels))}
+
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, global_scores = scores
+        inputs = (local_scores, global_scores, self._no_transition(local_scores), lengths)
+        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
+
+    def _no_transition(self, like: Tensor) -> Tensor:
+        return torch.zeros(len(self.labels), len(self.labels), device=like.device)
+
+
+class FilterOnly(WithoutTransitions):
+    """The filter without the global model. A candidate's score is how far its label stands above null: all that the
+    classifier has learned of it."""
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(config, labels, size, max_width)
+        self.scorer = span_scorer(
+            config.features, size, config.hidden_size, max_width, len(labels), sets=1, dropout=config.dropout
+        )
+
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        return {"filtering": self.filtering_loss(self.scores(vectors)[0], gold)}
+
+    def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """The local scores, and how far they stand above null, (B, L, K, Y) each."""
+        local_scores = self.scorer.dense(self.scorer(vectors)).float()
+        return local_scores, local_scores - local_scores[..., :1]
+
+
+class GlobalSelection(WithoutTransitions):
     """Global span selection (Zaratiana et al. 2022): the filter gives a span its label, and the global model decides
     which spans there are. A span has one label at a time, whatever `labels_per_span` is: its labels have one score, and
     the best path could not choose among them."""
-
-    filter_labels = True
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
@@ -52,17 +86,6 @@ class GlobalSelection(FilteredHead):
         is_other = torch.arange(1, len(self.labels), device=label.device) != label
         as_gold = of_names.amax(-1, keepdim=True).masked_fill(is_other, -torch.inf)
         return torch.cat((local_scores[..., :1], torch.where(label > 0, as_gold, of_names)), -1)
-
-    def decoder_arrays(self) -> dict[str, Tensor]:
-        return {"transition": torch.zeros(len(self.labels), len(self.labels))}
-
-    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
-        local_scores, span_scores = scores
-        inputs = (local_scores, span_scores, self._no_transition(local_scores), lengths)
-        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
-
-    def _no_transition(self, like: Tensor) -> Tensor:
-        return torch.zeros(len(self.labels), len(self.labels), device=like.device)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """The local scores, and those of the span as such, the same for each of its labels, (B, L, K, Y) each."""
