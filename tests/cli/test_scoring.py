@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections import Counter
+
+import pytest
 
 from spansieve.data.example import Example
 from spansieve.data.formats import write_examples
@@ -40,6 +44,90 @@ def test_how_far_probabilities_can_be_trusted(terminal, model, corpus):
     assert "precision must lie in (0, 1], got 95" in refused.err
 
 
+def test_a_precision_that_is_out_of_reach(terminal, model, corpus):
+    """All that is right with certainty has a wrong one beside it that is as certain."""
+    twice = [Example.of("Ada lives in Paris .", [(0, 1, "PER")]), Example.of("Ada lives in Paris .", [(3, 4, "LOC")])]
+    write_examples(twice, corpus / "half.conll")
+    answer = terminal("evaluate", model, corpus / "half.conll", "--precision", "0.9", "--json", corpus / "scores.json")
+    told = " ".join(answer.out.split())
+    assert "a precision of 90.00 % is out of reach on this data; the highest is 50.00 %: keep what has a" in told
+    assert "precision 50.00 %, recall 100.00 %, 4 entities" in told
+    assert told.count("the highest") == 3  # and in the row of each label
+    found = json.loads((corpus / "scores.json").read_text())
+    assert (found["precision"], found["threshold"]["precision"]) == (0.9, 0.5)
+    assert {label: one["precision"] for label, one in found["label_thresholds"].items()} == {"LOC": 0.5, "PER": 0.5}
+
+
+def test_nothing_predicted_has_no_threshold(terminal, model, corpus):
+    write_examples([Example.of(". .", [])], corpus / "none.conll")
+    answer = terminal("evaluate", model, corpus / "none.conll", "--precision", "0.9", "--errors", corpus / "none.html")
+    assert answer.code == 0, answer.err
+    assert "nothing is predicted here, so there is no threshold" in answer.out
+
+
+@pytest.mark.parametrize("precision", ["0.6", "0.8", "1"])
+def test_thresholds_per_label_are_what_predict_takes(terminal, other_model, corpus, precision):
+    """The options that are printed, typed behind `predict`, leave the precision and the recall that were promised."""
+    answer = terminal(
+        "evaluate", other_model, corpus / "dev.conll", "--precision", precision, "--json", corpus / "s.json"
+    )
+    assert answer.code == 0, answer.err
+    promised = json.loads((corpus / "s.json").read_text())["label_thresholds"]
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("for `spansieve predict`: ")]
+    options = shlex.split(line.partition(": ")[2])
+    assert len(options) == 2 * len(promised) > 0
+    (corpus / "texts.txt").write_text("".join(" ".join(example.tokens) + "\n" for example in runs.DEV))
+    answer = terminal("predict", other_model, "--file", corpus / "texts.txt", *options)
+    assert answer.code == 0, answer.err
+    right, predicted, gold = Counter(), Counter(), Counter()
+    for example, line in zip(runs.DEV, answer.out.splitlines(), strict=True):
+        of_gold = {(example.words(segment), segment.label) for segment in example.segments}
+        gold.update(segment.label for segment in example.segments)
+        for entity in json.loads(line)["entities"]:
+            predicted[entity["label"]] += 1
+            right[entity["label"]] += (entity["text"], entity["label"]) in of_gold
+    for label, one in promised.items():
+        assert one["count"] == predicted[label]
+        assert one["precision"] == pytest.approx(right[label] / predicted[label])
+        assert one["recall"] == pytest.approx(right[label] / gold[label])
+
+
+def test_errors_on_screen_in_lines_and_as_a_page(terminal, model, corpus):
+    hostile = Example.of("<script>alert(1)</script>", [(0, 1, "X<b>")])
+    other = Example.of("Ada lives in Paris .", [(0, 1, "LOC"), (3, 4, "LOC")])
+    write_examples([*runs.DEV, hostile, other], corpus / "odd.jsonl")
+    files = ["--errors", corpus / "errors.jsonl", "--errors", corpus / "errors.html"]
+    answer = terminal("evaluate", model, corpus / "odd.jsonl", *files, "--json", corpus / "scores.json")
+    assert answer.code == 0, answer.err
+    for part in ("errors by label", "wrong boundary", "gold labels predicted as others", "errors written to"):
+        assert part in answer.out
+    counts = json.loads((corpus / "scores.json").read_text())["errors"]
+    assert ("LOC", "PER") in [(one["gold"], one["predicted"]) for one in counts["confusion"]]
+    lines = [json.loads(line) for line in (corpus / "errors.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert Counter(line["kind"] for line in lines) == +Counter(counts["by_kind"])
+    first, *_, last = [line for line in lines if line["sentence"] >= len(runs.DEV)]
+    assert first["gold"] == {"start": 0, "end": 1, "label": "X<b>", "text": "<script>alert(1)</script>"}
+    assert first["tokens"] == list(hostile.tokens)
+    assert (last["kind"], last["sentence"], last["gold"]["text"]) == ("wrong label", len(runs.DEV) + 1, "Ada")
+    assert last["predicted"] == {"start": 0, "end": 1, "label": "PER", "text": "Ada"}
+    assert 0 < last["probability"] <= 1
+    page = (corpus / "errors.html").read_text(encoding="utf-8")
+    assert page.count("<article>") == len({line["sentence"] for line in lines})
+    assert "&lt;script&gt;alert(1)" in page
+    assert "X&lt;b&gt;" in page
+    assert "<script" not in page
+    assert "<b>" not in page
+
+
+def test_errors_need_a_file_of_a_known_kind(terminal, model, corpus):
+    for name in ("errors.txt", "errors", "nowhere/errors.html"):
+        answer = terminal("evaluate", model, corpus / "dev.conll", "--errors", corpus / name)
+        assert answer.code == 2
+        assert "--errors must be a .jsonl or .html file in a folder that exists" in " ".join(
+            answer.err.split()
+        ).replace("│ ", "")
+
+
 def test_the_filters_own_probability(terminal, model, corpus):
     errors = []
     for kind in ("given-candidates", "with-filter"):
@@ -71,6 +159,13 @@ def test_where_gold_is_lost(terminal, model, other_model, corpus):
         "of 4 gold entities 1 are found; lost are 1 to its labels (25.00 %), 1 to max_width (25.00 %), "
         "1 to the filter (25.00 %), 0 to the path (0.00 %)" in " ".join(answer.out.split())
     )
+    told = " ".join(answer.out.split())
+    assert "to lose less to max_width: train with --set model.max_width=4" in told
+    settings = load(model).tagger.config
+    assert (settings.margin, settings.labels_per_span, settings.skip) == (0, 1, False)
+    softer = "--set model.margin=2 --set model.labels_per_span=2 --set model.skip=true (now 0, 1 and False)"
+    assert f"to lose less to the filter: train with more data, or with {softer}" in told
+    assert "to lose less" not in terminal("evaluate", model, corpus / "train.conll").out  # where nothing is lost
     answer = terminal("evaluate", other_model, corpus / "lost.conll", "--json", corpus / "scores.json")
     assert "gold entities" not in answer.out  # a chain has no filter
     assert json.loads((corpus / "scores.json").read_text())["gold_outcomes"] is None

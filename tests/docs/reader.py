@@ -26,6 +26,7 @@ from tests.docs.in_small import LESS, NEEDED, with_options
 from tests.docs.machine import ray_cluster, served
 from tests.docs.pages import Block
 from tests.docs.shown_output import has_form, is_answer, is_printed
+from tests.integrations.test_hub import connected
 from tests.prediction.test_preannotation import by_label_studio
 from tests.serving.container import Container
 from tests.serving.running import running
@@ -116,6 +117,8 @@ class Reader:
         if first == "node" and shutil.which("node") is None:
             return self.printed  # the client runs in a browser, too: tests/serving/browser/test_client.py
         if first == "spansieve":
+            if words[0] == "push":
+                connected(self.folder / "hub", self.monkeypatch)
             if "auto" in words:
                 self.monkeypatch.setenv("RAY_ADDRESS", self.things.enter_context(ray_cluster()))  # what `auto` finds
             answer = self.terminal(*words)

@@ -8,8 +8,8 @@ There is no mark that would except a block.
 What differs from a reader's machine: data, models and encoders of those names are tiny (`conftest.py`, `in_small.py`,
 which also shortens what measures for minutes), the environment that `make` would make is this one, of `make test` it is
 looked at what it would do, since it is what runs here, pip finds everything installed or fails, a service takes a free
-port, a container is the steps of its Dockerfile (`tests/serving/container.py`), the cluster is of this machine, and
-where there is no GPU `cuda` is `cpu`. Indented blocks are formulas, or the lines of a log.
+port, a container is the steps of its Dockerfile (`tests/serving/container.py`), cluster and Hub are of this machine,
+and where there is no GPU `cuda` is `cpu`. Indented blocks are formulas, or the lines of a log.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spansieve.evaluation import calibrate, outcomes, threshold_for
+from spansieve.evaluation.calibration import nearest_threshold
 
 PREDICTIONS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40)
 
@@ -113,6 +114,22 @@ def test_a_threshold_is_the_best_of_all_that_will_do(predictions, precision, mis
     assert found.count == len(believed) == max(len(other) for other in fit.values())
     assert found.precision == sum(believed) / len(believed) >= precision
     assert found.recall == sum(believed) / num_gold
+
+
+@given(PREDICTIONS, st.floats(0.01, 1))
+def test_where_a_precision_is_out_of_reach_the_highest_is_found(predictions, precision):
+    probability, is_correct = [p for p, _ in predictions], [c for _, c in predictions]
+    found, nearest = (
+        f(precision, probability, is_correct, len(predictions)) for f in (threshold_for, nearest_threshold)
+    )
+    if found is not None or not predictions:
+        assert nearest == found
+        return
+    reached = {limit: [c for p, c in predictions if p >= limit] for limit in probability}
+    highest = max(sum(believed) / len(believed) for believed in reached.values())
+    assert nearest.precision == highest < precision
+    assert nearest.count == max(len(b) for b in reached.values() if sum(b) / len(b) == highest)
+    assert nearest.count == len(reached[nearest.probability])
 
 
 def test_equals_are_believed_together():

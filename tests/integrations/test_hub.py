@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,9 +15,11 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundEr
 from huggingface_hub.utils import filter_repo_objects
 
 import spansieve
+from spansieve.integrations import hub as hub_module
 from spansieve.integrations.hub import is_hub_name
 from spansieve.models.storage import ModelError
 from spansieve.persistence.atomic import checksums, sealed
+from tests.cli.conftest import terminal as terminal
 
 TEXT = "we went to Paris yesterday"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -30,10 +33,11 @@ class Hub:
         self.fetched: list[str] = []
         self.revisions: list[str | None] = []
 
-    def hf_hub_download(self, name, file, *, revision=None):
+    def hf_hub_download(self, name, file, *, revision=None, local_files_only=False):
         return str(Path(self.snapshot_download(name, revision=revision, allow_patterns=[file])) / file)
 
-    def snapshot_download(self, name, *, revision=None, allow_patterns=None):
+    def snapshot_download(self, name, *, revision=None, allow_patterns=None, local_files_only=False):
+        assert not local_files_only
         self.revisions.append(revision)
         source = self.remote / name
         if not source.is_dir():
@@ -62,11 +66,18 @@ class Hub:
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    made = Hub(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return connected(tmp_path, monkeypatch)
+
+
+def connected(home: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """A Hub in this folder, in place of the one in the network."""
+    made = Hub(home)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", made.hf_hub_download)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", made.snapshot_download)
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda **_: made)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "get_session", lambda: SimpleNamespace(head=lambda *_, **__: None))
+    monkeypatch.setenv("HF_TOKEN", "hf_of_someone")
     return made
 
 
@@ -175,3 +186,63 @@ def test_what_is_not_put_there(hub, folder, tmp_path):
     with pytest.raises(ValueError, match="name must be org/name, as the Hub has it, got 'places'"):
         spansieve.push_to_hub(folder, "places")
     assert not hub.remote.exists()
+
+
+# ---- As a command, and without a network -----------------------------------------------------------------------------
+
+
+def test_the_command(hub, folder, terminal):
+    answer = terminal("push", folder, "someone/places", "--private", "--message", "first")
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("https://hub/someone/places/commit/1\n")
+    assert hub.is_private
+    assert checksums(hub.remote / "someone/places") == checksums(folder)
+    assert "name must be org/name" in terminal.refused("push", folder, "places")
+    assert "a model must be a folder" in terminal.refused("push", hub.remote, "someone/places")
+
+
+def test_what_the_hub_refuses_is_one_line(hub, folder, terminal, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("403 Forbidden:\nyou may not write there")
+
+    monkeypatch.setattr(hub, "create_repo", refuse)
+    refused = terminal.refused("push", folder, "someone/places")
+    assert "could not be put on the Hub as someone/places: 403 Forbidden: you may not write there" in refused
+
+
+def test_without_a_token(folder, terminal, monkeypatch, tmp_path):
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    assert "needs a token that may write there: run `hf auth login`" in terminal.refused("push", folder, "a/b")
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["refused", "silent"])
+def test_offline_is_an_error_within_seconds(listens, folder, terminal, monkeypatch, tmp_path):
+    """A port that nobody listens on, and one behind which nobody answers: by the Hub's own library, unchanged."""
+    monkeypatch.setenv("HF_TOKEN", "hf_of_someone")
+    monkeypatch.setattr(hub_module, "SECONDS", 0.5)
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if listens:
+            server.listen()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+        begin = time.monotonic()
+        assert "could not be put on the Hub, which cannot be reached" in terminal.refused("push", folder, "a/b")
+        assert "could not be had from the Hub" in terminal.refused("predict", "a/nothing", "Ada")
+        assert time.monotonic() - begin < 15
+
+
+def test_what_was_fetched_is_there_without_a_network(folder, predictor, monkeypatch, tmp_path):
+    """By the Hub's own cache, as its library lays it out."""
+    place = tmp_path / "models--someone--places"
+    shutil.copytree(folder, place / "snapshots" / COMMIT)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.chdir(tmp_path)
+    begin = time.monotonic()
+    assert spansieve.load("someone/places").predict(TEXT) == predictor.predict(TEXT)
+    assert time.monotonic() - begin < 15

@@ -188,11 +188,12 @@ def test_assessing(predictor):
     found = assess(predictor, examples)
     assert found.unknown_labels == ("GPE",)
     assert found.scores.micro.recall == pytest.approx(6 / 7)
-    known = {"scores", "intervals", "calibration", "threshold", "unknown_labels", "gold_outcomes", "levels"}
-    assert set(found.to_dict()) == known
+    known = {"scores", "intervals", "calibration", "errors", "unknown_labels", "gold_outcomes", "levels"}
+    assert set(found.to_dict()) == known | {"precision", "threshold", "label_thresholds"}
     assert found.threshold is None
-    threshold = assess(predictor, examples, precision=0.9).threshold
-    assert (threshold.precision, threshold.recall) == (1, pytest.approx(6 / 7))
+    found = assess(predictor, examples, precision=0.9)
+    assert (found.threshold.precision, found.threshold.recall) == (1, pytest.approx(6 / 7))
+    assert {label: one.recall for label, one in found.label_thresholds.items()} == {"LOC": 1, "PER": 1}
 
 
 # ---- With the filter's own probability -------------------------------------------------------------------------------

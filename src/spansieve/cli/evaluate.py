@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import math
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, ModelOrExport, Probability
-from spansieve.cli.outputs import write_json
+from spansieve.cli.outputs import json_line, write_json
 
 if TYPE_CHECKING:
-    from spansieve.evaluation.calibration import Threshold
+    from spansieve.data.example import Example
+    from spansieve.models.filtered import FilteredHead
     from spansieve.prediction.error_analysis import GoldOutcomes
     from spansieve.prediction.model_evaluation import Assessment
+
+ERROR_FILES = (".jsonl", ".html")
+MIN_LOSS = 0.01  # the share of gold from which on there is a next step
 
 
 def evaluate(
@@ -24,11 +29,18 @@ def evaluate(
     data: LabelledData,
     format: DataFormat = None,
     json_file: JsonFile = None,
+    errors: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="where to write the errors: .jsonl for one per line, .html for a page of the worst sentences",
+        ),
+    ] = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="PNG", help="where to draw how far the probabilities can be trusted")
     ] = None,
     precision: Annotated[
-        float | None, typer.Option(help="a precision that you need, such as 0.95: shows from which probability on")
+        float | None, typer.Option(help="a precision that you need, such as 0.95: shows the thresholds for it")
     ] = None,
     probability: Probability = "given-candidates",
     device: Device = "cpu",
@@ -37,25 +49,40 @@ def evaluate(
     """Score a model on labelled text.
 
     Precision, recall and F1 by exact match, per label, by width and by length, with bootstrap intervals; where some are
-    nested, outer and inner ones apart; where a model that filters loses gold; and how far its probabilities can be
-    trusted.
+    nested, outer and inner ones apart; what kinds of errors there are; where a model that filters loses gold; and how
+    far its probabilities can be trusted.
 
-    Example: spansieve evaluate runs/demo/model test.conll --calibration reliability.png --precision 0.99
+    Example: spansieve evaluate runs/demo/model test.conll --errors errors.html --precision 0.99
     """
     from spansieve.cli.inputs import load_predictor, read_with_warnings
-    from spansieve.cli.score_tables import reliability_table
+    from spansieve.cli.score_tables import confusion_table, errors_table, reliability_table
     from spansieve.prediction.model_evaluation import assess
 
     if precision is not None and not 0 < precision <= 1:
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")
+    for path in errors or ():
+        if path.suffix.lower() not in ERROR_FILES or not path.parent.is_dir():
+            wanted = f"--errors must be a {' or '.join(ERROR_FILES)} file in a folder that exists"
+            raise typer.BadParameter(f"{wanted}, got {path}")
     console = Console()
     predictor = load_predictor(model, device, probability)
-    assessment = assess(predictor, read_with_warnings(data, format, console), seed, precision)
+    examples = read_with_warnings(data, format, console)
+    assessment = assess(predictor, examples, seed, precision)
     _show(console, assessment, data)
-    if precision is not None:
-        console.print(_threshold_line(precision, assessment.threshold), highlight=False)
-    if predictor.decoder_settings.filters and not predictor.can_explain:
+    if assessment.gold_outcomes is not None:
+        console.print(_losses_line(assessment.gold_outcomes), highlight=False)
+        for step in _next_steps(assessment.gold_outcomes, cast("Any", predictor).tagger.head, examples):
+            console.print(f"[yellow]{step}[/]", highlight=False)
+    elif predictor.decoder_settings.filters:
         console.print("where gold is lost (width, filter, path) needs the model itself, got an export", highlight=False)
+    if errors:
+        console.print(errors_table(assessment.errors))
+        console.print(confusion_table(assessment.errors))
+        for path in errors:
+            _write_errors(path, f"{model} on {data}", examples, assessment)
+            console.print(f"errors written to {escape(str(path))}", highlight=False, soft_wrap=True)
+    if precision is not None:
+        _show_thresholds(console, assessment, precision)
     if calibration is not None:
         from spansieve.evaluation.plots import draw_reliability
 
@@ -79,8 +106,8 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
     if assessment.levels is not None:
         by_level = {name: level.micro for name, level in assessment.levels.items()}
         console.print(counts_table(by_level, "by level: within no other, and within another", "level"))
-    if assessment.gold_outcomes is not None:
-        console.print(_losses_line(assessment.gold_outcomes), highlight=False)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in assessment.errors.by_kind.items())
+    console.print(f"errors: {counts}; --errors errors.html shows them", highlight=False)
     console.print(
         f"probabilities: calibration error {percent(trust.expected_error)} %, "
         f"Brier score {trust.brier:.4f} ({trust.count:,} entities)",
@@ -102,12 +129,58 @@ def _losses_line(outcomes: GoldOutcomes) -> str:
     return f"of {outcomes.gold:,} gold entities {outcomes.found:,} are found; lost are {', '.join(shares)}"
 
 
-def _threshold_line(precision: float, threshold: Threshold | None) -> str:
-    from spansieve.cli.score_tables import percent
+def _next_steps(outcomes: GoldOutcomes, head: FilteredHead, examples: Sequence[Example]) -> list[str]:
+    """What to try where much is lost to width or filter."""
+    steps, least = [], MIN_LOSS * outcomes.gold
+    if outcomes.width > least:
+        widest = max(segment.width for example in examples for segment in example.segments)
+        steps.append(f"to lose less to max_width: train with --set model.max_width={widest}")
+    if outcomes.filter > least:
+        kept = head.limits.labels_per_span
+        more = f"model.margin={head.margin + 2:g} --set model.labels_per_span={min(kept + 1, len(head.labels) - 1)}"
+        softer = f"--set {more} --set model.skip=true (now {head.margin:g}, {kept} and {head.skip})"
+        if head.filter_labels:
+            softer = f"--head {'nested' if head.kind == 'nested' else 'fsemicrf'}, whose filter can be soft"
+        steps.append(f"to lose less to the filter: train with more data, or with {softer}")
+    return steps
 
-    condition = f"for a precision of {percent(precision)} % on this data"
-    if threshold is None:
-        return f"{condition} no probability is high enough"
-    limit = math.floor(1e6 * threshold.probability) / 1e6  # not above it, by rounding
-    reached = f"precision {percent(threshold.precision)} %, recall {percent(threshold.recall)} %"
-    return f"{condition}, keep what has a probability of at least {limit}: {reached}, {threshold.count:,} entities"
+
+def _show_thresholds(console: Console, assessment: Assessment, precision: float) -> None:
+    """What to give to `predict --threshold` for a precision: one probability for all labels, or one for each."""
+    from spansieve.cli.score_tables import percent, rounded_down, thresholds_table
+
+    found = assessment.threshold
+    if found is None:
+        console.print("nothing is predicted here, so there is no threshold")
+        return
+    reached = f"precision {percent(found.precision)} %, recall {percent(found.recall)} %, {found.count:,} entities"
+    limit = f"keep what has a probability of at least {rounded_down(found.probability)}: {reached}"
+    if found.precision >= precision:
+        console.print(f"for a precision of {percent(precision)} % on this data, {limit}", highlight=False)
+    else:
+        out = f"a precision of {percent(precision)} % is out of reach on this data; the highest is"
+        console.print(f"{out} {percent(found.precision)} %: {limit}", highlight=False)
+    console.print(thresholds_table(assessment.label_thresholds, precision))
+    each = {label: rounded_down(threshold.probability) for label, threshold in assessment.label_thresholds.items()}
+    options = " ".join(f"--threshold {shlex.quote(f'{label}={limit}')}" for label, limit in each.items())
+    console.print(f"for `spansieve predict`: {escape(options)}", highlight=False, soft_wrap=True)
+
+
+def _write_errors(path: Path, title: str, examples: Sequence[Example], assessment: Assessment) -> None:
+    from spansieve.evaluation.error_page import error_page
+
+    if path.suffix.lower() == ".html":
+        predicted = [dict(zip(found.segments, found.probabilities or ())) for found in assessment.predictions]
+        # Half a surrogate pair, which UTF-8 does not have, is written as its number.
+        page = error_page(title, examples, predicted, assessment.errors).encode("utf-8", "xmlcharrefreplace")
+        path.write_bytes(page)
+        return
+    with path.open("w", encoding="utf-8") as target:
+        for error in assessment.errors.errors:
+            example = examples[error.sentence]
+            sides = {
+                side: segment and {**segment._asdict(), "text": example.words(segment)}
+                for side, segment in (("gold", error.gold), ("predicted", error.predicted))
+            }
+            where = {"document": example.document, "tokens": example.tokens}
+            target.write(json_line({**error._asdict(), **sides, **where}))

@@ -1,8 +1,4 @@
-"""A run on the terminal: a bar with loss, dev F1, tokens per second and time left, and a line per epoch.
-
-In the lines, |V| and |E| are the size of a filtered model's graph per sentence, and `kept` is the share of gold that
-its filter keeps.
-"""
+"""A run on the terminal: a bar with loss, dev F1, tokens per second and time left, and a line per epoch."""
 
 from __future__ import annotations
 
@@ -13,6 +9,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
+
+GRAPH_COLUMNS = (
+    "on dev, |V|: candidates that the filter keeps, per sentence; |E|: pairs of them that may follow one another; "
+    "kept: % of gold that is among the candidates, which bounds recall"
+)
 
 
 class TerminalObserver:
@@ -72,6 +73,8 @@ class TerminalObserver:
     def on_epoch(self, report: EpochReport) -> None:
         self._update(report, f1=f"{100 * report.dev['f1']:.2f}", left="")
         if not self._has_header:
+            if report.graph:
+                self.console.print(f"[dim]{GRAPH_COLUMNS}[/]", highlight=False)
             head = f"[dim]epoch{'loss':>10}{'precision':>11}{'recall':>8}{'F1':>8}"
             head += f"{'|V|':>8}{'|E|':>8}{'kept':>8}" if report.graph else ""
             self.console.print(head + "[/]", highlight=False)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from spansieve.crf.evidence import Known, Pair, Span
 from spansieve.labels import LabelSet
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import Entity, NamedSegment, Segment
 
 
 class ConstraintError(ValueError):
     """Constraints cannot be met, or are none of this text."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Constraints:
     """Constraints that the entities of one text must agree with. Positions are characters of the text, or tokens of a
     sentence that is tokens already. Plain tuples will do, and entities as they were predicted.
@@ -28,18 +28,25 @@ class Constraints:
     (Span(start=9, end=12), NamedSegment(start=9, end=17, label='ORG'))
     """
 
-    required: Sequence[NamedSegment] = ()  # are there
-    forbidden: Sequence[NamedSegment | Span] = ()  # are not, with this label or with any
-    complete: Sequence[Span] = ()  # what shares a token with these and is not required is no entity
-    banned: Collection[tuple[str, str]] = ()  # labels that must not meet: see spansieve.crf.conditioning
-    thresholds: Mapping[str, float] = field(default_factory=dict)  # by label
+    required: Sequence[NamedSegment]  # are there
+    forbidden: Sequence[NamedSegment | Span]  # are not, with this label or with any
+    complete: Sequence[Span]  # what shares a token with these and is not required is no entity
+    banned: Collection[tuple[str, str]]  # labels that must not meet: see spansieve.crf.conditioning
+    thresholds: Mapping[str, float]  # by label
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "required", tuple(NamedSegment(*_place(one), one[2]) for one in self.required))
-        object.__setattr__(self, "forbidden", tuple(map(forbidden, self.forbidden)))
-        object.__setattr__(self, "complete", tuple(Span(*_place(span)) for span in self.complete))
-        object.__setattr__(self, "banned", frozenset((first, second) for first, second in self.banned))
-        object.__setattr__(self, "thresholds", dict(self.thresholds))
+    def __init__(
+        self,
+        required: Iterable[tuple[int, int, str] | Entity] = (),
+        forbidden: Iterable[tuple[int, int] | tuple[int, int, str | None] | Entity] = (),
+        complete: Iterable[tuple[int, int]] = (),
+        banned: Iterable[tuple[str, str]] = (),
+        thresholds: Mapping[str, float] | None = None,
+    ) -> None:
+        object.__setattr__(self, "required", tuple(NamedSegment(*_place(one), one[2]) for one in required))
+        object.__setattr__(self, "forbidden", tuple(map(_forbidden, forbidden)))
+        object.__setattr__(self, "complete", tuple(Span(*_place(span)) for span in complete))
+        object.__setattr__(self, "banned", frozenset((first, second) for first, second in banned))
+        object.__setattr__(self, "thresholds", dict(thresholds or {}))
         for label, threshold in self.thresholds.items():
             if not 0 <= threshold <= 1:
                 raise ConstraintError(f"the threshold of {label} must lie between 0 and 1, got {threshold}")
@@ -55,7 +62,7 @@ def _place(one: Sequence[Any]) -> tuple[int, int]:
     return start, end
 
 
-def forbidden(one: Sequence[Any]) -> NamedSegment | Span:
+def _forbidden(one: Sequence[Any]) -> NamedSegment | Span:
     """Read a forbidden span from two numbers, or from three of which the label may be None."""
     is_any = len(one) == 2 or one[2] is None
     return Span(*_place(one)) if is_any else NamedSegment(*_place(one), one[2])

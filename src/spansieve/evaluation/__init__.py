@@ -2,6 +2,7 @@
 
 from spansieve.evaluation.bootstrap_intervals import Interval, Intervals, bootstrap
 from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, outcomes, threshold_for
+from spansieve.evaluation.error_types import ErrorAnalysis, SegmentError, analyse_errors
 from spansieve.evaluation.scores import Counts, Scores, evaluate
 from spansieve.evaluation.significance import Comparison, Difference, compare
 
@@ -10,10 +11,13 @@ __all__ = [
     "Comparison",
     "Counts",
     "Difference",
+    "ErrorAnalysis",
     "Interval",
     "Intervals",
     "Scores",
+    "SegmentError",
     "Threshold",
+    "analyse_errors",
     "bootstrap",
     "calibrate",
     "compare",

@@ -93,6 +93,19 @@ def threshold_for(precision: float, probabilities: ArrayLike, is_correct: ArrayL
     >>> threshold_for(0.75, [0.9, 0.8, 0.7, 0.6, 0.5], [True, True, False, True, False], num_gold=4)
     Threshold(probability=0.6, precision=0.75, recall=0.75, count=4)
     """
+    threshold = nearest_threshold(precision, probabilities, is_correct, num_gold)
+    return threshold if threshold is not None and threshold.precision >= precision else None
+
+
+def nearest_threshold(
+    precision: float, probabilities: ArrayLike, is_correct: ArrayLike, num_gold: int
+) -> Threshold | None:
+    """The threshold for this precision or, where none will do, for the highest precision that can be reached; of equals
+    the lowest, so that recall is the highest. None where nothing is predicted.
+
+    >>> nearest_threshold(0.75, [0.9, 0.9, 0.8, 0.7], [True, False, True, False], num_gold=2)
+    Threshold(probability=0.8, precision=0.6666666666666666, recall=1.0, count=3)
+    """
     if not 0 < precision <= 1:
         raise ValueError(f"precision must lie in (0, 1], got {precision}")
     probability = np.asarray(probabilities, np.float64)
@@ -100,16 +113,17 @@ def threshold_for(precision: float, probabilities: ArrayLike, is_correct: ArrayL
     _check(probability, right.astype(np.float64), 1)
     if num_gold < right.sum():
         raise ValueError(f"num_gold must be at least the {right.sum()} that are right, got {num_gold}")
+    if not probability.size:
+        return None
     order = np.argsort(-probability, kind="stable")
     probability, right = probability[order], right[order].cumsum()
     # Equals are accepted together: only the last of them ends what is.
-    ends = np.flatnonzero(np.append(probability[1:] != probability[:-1], True)[: len(probability)])
+    ends = np.flatnonzero(np.append(probability[1:] != probability[:-1], True))
     reached = right[ends] / (ends + 1)
-    good = ends[reached >= precision]
-    if not good.size:
-        return None
-    last = int(good[-1])
-    return Threshold(float(probability[last]), float(right[last] / (last + 1)), float(right[last] / num_gold), last + 1)
+    last = int(ends[reached >= min(precision, reached.max())][-1])
+    return Threshold(
+        float(probability[last]), float(right[last] / (last + 1)), float(right[last] / max(1, num_gold)), last + 1
+    )
 
 
 def outcomes(

@@ -19,6 +19,7 @@ from spansieve.persistence.manifest import ModelError, check_names, read_object
 from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.predictor import load as load_folder
 
+SECONDS = 5.0  # that the Hub has for a sign of life: it retries for minutes where there is no network
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -56,15 +57,16 @@ def downloaded(name: str, revision: str | None = None) -> Path:
     from huggingface_hub import hf_hub_download, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+    options: Any = {"local_files_only": _network_error() is not None}  # what was fetched before is there without it
     try:
-        config = Path(hf_hub_download(name, CONFIG, revision=revision))
+        config = Path(hf_hub_download(name, CONFIG, revision=revision, **options))
         files = read_object(config).get("files")
         if not isinstance(files, dict):
             raise ModelError(f"{name} holds no spansieve model: its {CONFIG} names no files")
         check_names(files, Path(name) / CONFIG)
         patterns = [glob.escape(file) for file in (CONFIG, CARD, *files)]
         # One commit for all of it, though the branch may move on meanwhile.
-        return Path(snapshot_download(name, revision=config.parent.name, allow_patterns=patterns))
+        return Path(snapshot_download(name, revision=config.parent.name, allow_patterns=patterns, **options))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise ModelError(f"{name} is no folder here, and could not be had from the Hub: {error}") from error
 
@@ -74,21 +76,40 @@ def push_to_hub(
 ) -> str:
     """Put a model's folder into the repository `org/name`, which is made where there is none. Returns the address.
 
-    Only the files of the model go there, and only if all of them are as they were written.
+    Only the files of the model go there, and only if all of them are as they were written. Without a token or a network
+    this is a `ModelError` within seconds.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, get_token
 
     folder = Path(folder)
     files = [CONFIG, CARD, *checked_description(folder)["files"]]
     if not _NAME.fullmatch(name):
         raise ValueError(f"name must be org/name, as the Hub has it, got {name!r}")
+    if get_token() is None:
+        raise ModelError(f"{name} needs a token that may write there: run `hf auth login`, or set HF_TOKEN")
+    if (offline := _network_error()) is not None:
+        raise ModelError(f"{folder} could not be put on the Hub, which cannot be reached: {offline}") from offline
     api: Any = HfApi(library_name="spansieve")
-    api.create_repo(name, private=private, exist_ok=True)
-    done = api.upload_folder(
-        repo_id=name,
-        folder_path=folder,
-        allow_patterns=[glob.escape(file) for file in files],
-        revision=revision,
-        commit_message=message or "A spansieve model",
-    )
+    try:
+        api.create_repo(name, private=private, exist_ok=True)
+        done = api.upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            allow_patterns=[glob.escape(file) for file in files],
+            revision=revision,
+            commit_message=message or "A spansieve model",
+        )
+    except Exception as error:  # of whichever HTTP library the Hub's is built on
+        raise ModelError(f"{folder} could not be put on the Hub as {name}: {error}") from error
     return str(done.commit_url)
+
+
+def _network_error() -> Exception | None:
+    """What keeps the Hub from being reached, `HF_HUB_OFFLINE` too; None where it answers, whatever it answers."""
+    from huggingface_hub import constants, get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=SECONDS)
+    except Exception as error:  # of whichever HTTP library the Hub's is built on
+        return error
+    return None

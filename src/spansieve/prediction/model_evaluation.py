@@ -1,5 +1,5 @@
-"""A model against labelled text: scores, how sure they are, where gold is lost, and how far its probabilities can be
-trusted."""
+"""A model against labelled text: scores, how sure they are, what kinds of errors there are, where gold is lost, and how
+far its probabilities can be trusted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spansieve.data.example import Example, check_known
+from spansieve.decoding.prediction import Prediction
 from spansieve.evaluation.bootstrap_intervals import Intervals, bootstrap
-from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, outcomes, threshold_for
+from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, nearest_threshold, outcomes
+from spansieve.evaluation.error_types import ErrorAnalysis, analyse_errors
 from spansieve.evaluation.scores import Scores, evaluate, evaluate_levels
 from spansieve.prediction.text_predictor import TextPredictor
+from spansieve.segments import NamedSegment
 
 if TYPE_CHECKING:
     from spansieve.prediction.error_analysis import GoldOutcomes
@@ -22,7 +27,11 @@ class Assessment:
     scores: Scores
     intervals: Intervals
     calibration: Calibration
-    threshold: Threshold | None  # for the precision that was wanted, where one will do
+    errors: ErrorAnalysis
+    predictions: tuple[Prediction, ...]  # one per sentence
+    precision: float | None  # what was asked for
+    threshold: Threshold | None  # for that precision, or for the highest that can be reached
+    label_thresholds: dict[str, Threshold]  # the same of each label that was predicted, alone
     unknown_labels: tuple[str, ...]  # gold has them, the model does not
     gold_outcomes: GoldOutcomes | None  # under a model that filters, run by torch
     levels: dict[str, Scores] | None  # outer and inner, where something is nested
@@ -32,7 +41,10 @@ class Assessment:
             "scores": self.scores.to_dict(),
             "intervals": self.intervals.to_dict(),
             "calibration": self.calibration.to_dict(),
+            "errors": self.errors.to_dict(),
+            "precision": self.precision,
             "threshold": None if self.threshold is None else self.threshold.to_dict(),
+            "label_thresholds": {label: found.to_dict() for label, found in self.label_thresholds.items()},
             "unknown_labels": list(self.unknown_labels),
             "gold_outcomes": None if self.gold_outcomes is None else self.gold_outcomes.to_dict(),
             "levels": None if self.levels is None else {name: one.to_dict() for name, one in self.levels.items()},
@@ -42,7 +54,8 @@ class Assessment:
 def assess(
     predictor: TextPredictor, examples: Sequence[Example], seed: int = 0, precision: float | None = None
 ) -> Assessment:
-    """Evaluate a model. With `precision`, also find the probability from which on predictions are that precise."""
+    """Evaluate a model. With `precision`, also find the probability from which on predictions are that precise: of all
+    labels together, and of each alone."""
     check_known(examples, "data")
     gold = [example.segments for example in examples]
     predictions, gold_outcomes = predictor.predict_examples(examples)
@@ -50,16 +63,36 @@ def assess(
     unknown = {segment.label for segments in gold for segment in segments} - set(predictor.labels)
     scores = evaluate(gold, predicted, [len(example) for example in examples])
     levels = evaluate_levels(gold, predicted)
-    outcome = outcomes(gold, predicted, [prediction.probabilities or [] for prediction in predictions])
+    probabilities = [prediction.probabilities or [] for prediction in predictions]
+    outcome = outcomes(gold, predicted, probabilities)
+    thresholds = {} if precision is None else _thresholds(precision, scores, predicted, *outcome)
     return Assessment(
         scores=scores,
         intervals=bootstrap(gold, predicted, seed=seed),
         calibration=calibrate(*outcome),
-        threshold=None if precision is None else threshold_for(precision, *outcome, num_gold=scores.micro.gold),
+        errors=analyse_errors(gold, predicted, probabilities),
+        predictions=tuple(predictions),
+        precision=precision,
+        threshold=thresholds.pop("", None),
+        label_thresholds=thresholds,
         unknown_labels=tuple(sorted(unknown)),
         gold_outcomes=gold_outcomes,
         levels=levels if _is_any(levels["inner"]) else None,
     )
+
+
+def _thresholds(
+    precision: float, scores: Scores, predicted: Sequence[Sequence[NamedSegment]], *outcome: np.ndarray
+) -> dict[str, Threshold]:
+    """The nearest threshold by label, that of all under ""; what was not predicted has none."""
+    labels = np.array([segment.label for segments in predicted for segment in segments], object)
+    thresholds = {}
+    for label, counts in {"": scores.micro, **scores.by_label}.items():
+        probabilities, is_correct = (part[(labels == label) | (label == "")] for part in outcome)
+        threshold = nearest_threshold(precision, probabilities, is_correct, counts.gold)
+        if threshold is not None:
+            thresholds[label] = threshold
+    return thresholds
 
 
 def _is_any(scores: Scores) -> bool:

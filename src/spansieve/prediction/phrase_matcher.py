@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spansieve.crf.overlaps import best_disjoint
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
-from spansieve.decoding.constraints import Constraints, forbidden
+from spansieve.decoding.constraints import Constraints
 from spansieve.segments import NamedSegment
 
 Hit = tuple[int, int, str | None]  # start and end in characters, and the label, if the phrase has one
@@ -57,11 +57,11 @@ class PhraseConstraints:
         free = [hit for hit in self.required.hits(sentences) if not any(_overlap(hit, one) for one in own.required)]
         required = (*own.required, *(NamedSegment(start, end, label or "") for start, end, label in _disjoint(free)))
         spans = {(one.start, one.end) for one in required}
-        others = [forbidden(hit) for hit in self.forbidden.hits(sentences) if hit[:2] not in spans]
-        return replace(
-            own,
+        others = [hit for hit in self.forbidden.hits(sentences) if hit[:2] not in spans]
+        return Constraints(
             required=required,
             forbidden=(*own.forbidden, *others),
+            complete=own.complete,
             banned={*own.banned, *self.banned},
             thresholds={**(self.thresholds or {}), **own.thresholds},
         )

@@ -6,10 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from spansieve.crf.evidence import Span
-from spansieve.decoding.constraints import ConstraintError, Constraints, forbidden
+from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.inference import SURROGATE
-from spansieve.segments import NamedSegment
 from spansieve.serving.errors import RefusedError, constraint_conflict
 
 EXAMPLE = "Ada Lovelace met Charles Babbage in London."
@@ -61,9 +59,9 @@ class TextConstraints(RequestModel):
     def to_constraints(self) -> Constraints:
         """Convert to the constraints of a text that a predictor takes."""
         return Constraints(
-            required=[NamedSegment(entity.start, entity.end, entity.label) for entity in self.required],
-            forbidden=[forbidden((entity.start, entity.end, entity.label)) for entity in self.forbidden],
-            complete=[Span(span.start, span.end) for span in self.complete],
+            required=[(entity.start, entity.end, entity.label) for entity in self.required],
+            forbidden=[(entity.start, entity.end, entity.label) for entity in self.forbidden],
+            complete=[(span.start, span.end) for span in self.complete],
             banned=[(first, second) for first, second in self.banned],
             thresholds=self.thresholds,
         )

@@ -1,0 +1,117 @@
+"""The errors of a model as an HTML page: one file that loads nothing and runs nothing, with all text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from spansieve.data.example import Example
+from spansieve.data.overlap_resolution import laminar
+from spansieve.evaluation.error_types import ERROR_KINDS, ErrorAnalysis, SegmentError
+from spansieve.segments import NamedSegment
+
+MAX_SENTENCES = 200  # of a page
+Predicted = Mapping[NamedSegment, float | None]  # with probabilities
+_COLOURS = ("210 40 40", "150 60 200", "225 120 0", "30 110 220", "130 90 50", "40 150 70")
+_COLOUR = dict(zip((*ERROR_KINDS, "right"), _COLOURS))
+_STYLE = """
+:root { color-scheme: light dark }
+body { max-width: 76rem; margin: 0 auto; padding: 1.5rem; font: 1rem/1.6 system-ui, sans-serif }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: .6rem 2rem }
+.pair > div { overflow-x: auto; overflow-wrap: anywhere }
+table { border-collapse: collapse; font-size: .9rem } caption { text-align: start; font-weight: 600 }
+th, td { padding: .15rem .6rem; border-bottom: 1px solid #8884; text-align: end; white-space: nowrap }
+th:first-child, article td, article th { text-align: start } article td { white-space: normal }
+article { margin-top: 1.2rem; padding: .8rem 1rem; border: 1px solid #8886; border-radius: .5rem }
+mark { color: inherit; background: rgb(var(--colour) / 20%); border-bottom: 2px solid rgb(var(--colour)) }
+small { font-weight: 600; opacity: .8; padding-inline-start: .2rem }
+"""
+
+
+def error_page(
+    title: str,
+    examples: Sequence[Example],
+    predicted: Sequence[Predicted],
+    analysis: ErrorAnalysis,
+    max_sentences: int = MAX_SENTENCES,
+) -> str:
+    """Make a page of the worst sentences, gold beside predictions: the most errors first and, of equals, the most
+    probability on wrong predictions."""
+    errors: dict[int, list[SegmentError]] = {}
+    for error in analysis.errors:
+        errors.setdefault(error.sentence, []).append(error)
+    worst = sorted(errors, key=lambda b: (-len(errors[b]), -sum(error.probability or 0 for error in errors[b])))
+    articles = [_article(b, examples[b], predicted[b], errors[b]) for b in worst[:max_sentences]]
+    kinds = [[label, *counts.values()] for label, counts in analysis.by_label.items()]
+    kinds.append(["all", *analysis.by_kind.values()])
+    labels = sorted({label for pair in analysis.confusion for label in pair if label is not None})
+    ends = [*((label, label) for label in labels), ("nothing", None)]
+    confusion = [[name, *(analysis.confusion[gold, label] for _, label in ends)] for name, gold in ends]
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width">
+<title>{escape(title)}</title>
+<style>{_STYLE}</style>
+<h1>{escape(title)}</h1>
+<p>{len(analysis.errors):,} errors in {len(errors):,} of {len(examples):,} sentences. {_mark("missed")}: of gold, and
+nothing predicted is paired with it. {_mark("invented")}: predicted, and nothing in gold is paired with it.
+{_mark("wrong label")}: the same tokens. {_mark("wrong boundary")}: the same label, and some of the tokens.
+{_mark("both")}: some of the tokens. {_mark("right")}: the same tokens and label.</p>
+<div class="pair"><div>{_table("errors by label, those of pairs under gold's", ["label", *ERROR_KINDS], kinds)}</div>
+<div>{_table("gold by predicted label, whatever the boundary", ["gold", *dict(ends)], confusion)}</div></div>
+<h2>The worst {len(articles):,} of them</h2>
+{"".join(articles)}
+</html>
+"""
+
+
+def _article(number: int, example: Example, predicted: Predicted, errors: Sequence[SegmentError]) -> str:
+    kind = {segment: error.kind for error in errors for segment in (error.gold, error.predicted)}
+    rows = [
+        f"<tr><td>{_mark(error.kind)}<td>{_quoted(example, error.gold, None)}"
+        f"<td>{_quoted(example, error.predicted, error.probability)}"
+        for error in errors
+    ]
+    columns = [
+        f"<div><small>{name}</small><div dir='auto'>{_marked(example, segments, kind)}</div></div>"
+        for name, segments in (("gold", dict.fromkeys(example.segments)), ("predicted", predicted))
+    ]
+    document = "" if example.document is None else f" of {escape(example.document)}"
+    return f"""<article><small>sentence {number}{document}</small><div class="pair">{"".join(columns)}</div>
+<table><tr><th>error<th>gold<th>predicted{"".join(rows)}</table></article>
+"""
+
+
+def _marked(example: Example, segments: Predicted, kind: Mapping[NamedSegment | None, str]) -> str:
+    """The sentence with its segments marked. Of those that cross, one can be: errors stand below the sentence, too."""
+    nested = laminar(Example(example.tokens, tuple(segments)))[0].segments
+    opening, closing = [""] * len(example), [""] * len(example)
+    for segment in nested:  # by start and end: what is within another comes after it, unless both start together
+        opening[segment.start] = _opened(kind.get(segment, "right")) + opening[segment.start]
+    for segment in reversed(nested):
+        closing[segment.end - 1] += f"{_tag(segment, segments[segment])}</mark>"
+    return " ".join(map("{}{}{}".format, opening, map(escape, example.tokens), closing))
+
+
+def _quoted(example: Example, segment: NamedSegment | None, probability: float | None) -> str:
+    return "–" if segment is None else f"<bdi>{escape(example.words(segment))}</bdi>{_tag(segment, probability)}"
+
+
+def _tag(segment: NamedSegment, probability: float | None) -> str:
+    return f"<small>{escape(segment.label)}{'' if probability is None else f' {probability:.2f}'}</small>"
+
+
+def _mark(kind: str) -> str:
+    return f"{_opened(kind)}{kind}</mark>"
+
+
+def _opened(kind: str) -> str:
+    return f"<mark style='--colour: {_COLOUR[kind]}'>"
+
+
+def _table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    head = "".join(f"<th>{escape(name)}" for name in columns)
+    body = "".join("<tr><th>" + "<td>".join(escape(str(cell or "·")) for cell in row) for row in rows)
+    return f"<table><caption>{title}</caption><tr>{head}{body}</table>"
