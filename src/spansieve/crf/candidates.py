@@ -143,10 +143,8 @@ class Candidates:
     def num_edges(self) -> Tensor:
         """The number of edges |E| of each sentence, (B,), start and end edges left out: counted from the windows."""
         windows = self.windows()
-        degree = torch.tensor(windows.last, device=self.start.device) - torch.tensor(
-            windows.first, device=self.start.device
-        )
-        return torch.zeros_like(self.lengths).index_add(0, self.sentence, degree.to(torch.int64))
+        degree = torch.from_numpy(np.subtract(windows.last, windows.first).astype(np.int64)).to(self.start.device)
+        return torch.zeros_like(self.lengths).index_add(0, self.sentence, degree)
 
     def on_host(self) -> FlatSegments:
         columns = (self.offsets, self.start, self.end, self.label)

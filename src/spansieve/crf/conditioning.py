@@ -224,8 +224,7 @@ class ChainGiven(LinearChain):
 
     @property
     def transition_counts(self) -> Tensor:
-        rows = _folded(super().transition_counts, self._base, self._num_tags, 1)
-        return _folded(rows, self._base, self._num_tags, 2)
+        return _folded(super().transition_counts, self._base, self._num_tags, 1, 2)
 
     def _cut(self, tags: Tensor) -> list[list[int]]:
         return super()._cut(self._base[tags.to(torch.int64)])
@@ -273,9 +272,7 @@ class NestedGiven(NestedSegments):
 
     @property
     def transition_counts(self) -> Tensor:
-        num_labels = len(self.label_transition)
-        rows = _folded(super().transition_counts, self._label_of, num_labels, 1)
-        return _folded(rows, self._label_of, num_labels, 2)
+        return _folded(super().transition_counts, self._label_of, len(self.label_transition), 1, 2)
 
     def _parts(self, structures: Triples) -> Parts:
         for b, (required, segments) in enumerate(zip(self._required_segments(), structures)):
@@ -290,8 +287,9 @@ class NestedGiven(NestedSegments):
         return [tuple(compress(segments, is_required[low:])) for segments, low in by_sentence]
 
 
-def _folded(values: Tensor, label_of: Tensor, num_labels: int, dim: int) -> Tensor:
-    """Add up along one axis what the labels of a finer set stand for."""
-    shape = list(values.shape)
-    shape[dim] = num_labels
-    return values.new_zeros(shape).index_add(dim, label_of, values)
+def _folded(values: Tensor, label_of: Tensor, num_labels: int, *dims: int) -> Tensor:
+    """Add up along some axes what the labels of a finer set stand for."""
+    for dim in dims:
+        shape = (*values.shape[:dim], num_labels, *values.shape[dim + 1 :])
+        values = values.new_zeros(shape).index_add(dim, label_of, values)
+    return values

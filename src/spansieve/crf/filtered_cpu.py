@@ -15,7 +15,7 @@ from torch import Tensor
 
 from spansieve.crf.candidates import Candidates, in_place
 from spansieve.crf.filtered_semi_markov import DenseInputs, FilteredFromScores
-from spansieve.crf.flat_segments import offsets_of, segments_by_index
+from spansieve.crf.flat_segments import segments_by_index, segments_by_start
 from spansieve.crf.gold import Gold
 from spansieve.crf.kernels import Sums
 
@@ -143,9 +143,5 @@ class FilteredOnCpuDense(FilteredOnCpu):
         return self._dense_sums(with_marginals=True).marginals
 
     def _best(self) -> tuple[Tensor, list[Any]]:
-        max_score, *best = self._kernel.dense_skip_best(self._kept_scores, self.transition, self.lengths)
-        width, label = (tensor.numpy() for tensor in best)
-        sentence, start = where = width.nonzero()
-        _, _, max_width, num_labels = self.dense_scores.shape
-        index = (start * max_width + width[where] - 1) * num_labels + label[where]
-        return max_score, segments_by_index(offsets_of(sentence, self.num_sentences), index, max_width, num_labels)
+        max_score, widths, labels = self._kernel.dense_skip_best(self._kept_scores, self.transition, self.lengths)
+        return max_score, segments_by_start(widths.numpy(), labels.numpy(), self.dense_scores.shape)

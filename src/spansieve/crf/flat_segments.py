@@ -86,27 +86,18 @@ def check_segments(
     is_wrong = (segments.start < 0) | (segments.start >= segments.end) | (segments.end > lengths[segments.sentence])
     is_wrong |= (segments.end - segments.start > max_width) | (segments.label < lowest_label)
     is_wrong |= segments.label >= (np.inf if num_labels is None else num_labels)
-    if is_wrong.any():
-        at = int(is_wrong.argmax())
-        b = int(segments.sentence[at])
-        segment = (segments.start[at], segments.end[at], segments.label[at])
-        _raise_wrong(segment, b, int(lengths[b]), max_width, num_labels or int(segments.label[at]) + 1, lowest_label)
-
-
-def _raise_wrong(
-    segment: Sequence[int], b: int, length: int, max_width: int, num_labels: int, lowest_label: int
-) -> None:
-    start, end, _ = segment
-    if not 0 <= start < end <= length:
-        raise ValueError(f"{named(segment)} of sentence {b} must lie within its {length} tokens and not be empty")
+    if not is_wrong.any():
+        return
+    at = int(is_wrong.argmax())
+    b, start, end, label = (int(column[at]) for column in (segments.sentence, *segments[1:]))
+    which = f"{named_at(segments, at)} of sentence {b}"
+    if not 0 <= start < end <= lengths[b]:
+        raise ValueError(f"{which} must lie within its {lengths[b]} tokens and not be empty")
     if end - start > max_width:
-        raise ValueError(
-            f"{named(segment)} of sentence {b} is {end - start} wide, but the widest scored is {max_width}"
-        )
+        raise ValueError(f"{which} is {end - start} wide, but the widest scored is {max_width}")
+    highest = label if num_labels is None else num_labels - 1
     null = ", as 0 is null" if lowest_label else ""
-    raise ValueError(
-        f"label of {named(segment)} of sentence {b} must lie between {lowest_label} and {num_labels - 1}{null}"
-    )
+    raise ValueError(f"label of {which} must lie between {lowest_label} and {highest}{null}")
 
 
 def named(segment: Sequence[int]) -> str:
@@ -158,6 +149,14 @@ def segments_by_index(
     flat = tuple(map(_interned(max_width, num_labels).__getitem__, index.tolist()))
     bounds = offsets.tolist()
     return [flat[a:z] for a, z in zip(bounds, bounds[1:])]
+
+
+def segments_by_start(widths: np.ndarray, labels: np.ndarray, shape: Sequence[int]) -> list[tuple[Segment, ...]]:
+    """One tuple of Segments per sentence, given their width and label where they start, (B, L), for (B, L, K, Y)
+    scores. A width of 0 is no segment."""
+    sentence, start = where = widths.nonzero()
+    index = (start * shape[2] + widths[where] - 1) * shape[3] + labels[where]
+    return segments_by_index(offsets_of(sentence, len(widths)), index, *shape[2:])
 
 
 def offsets_of(sentence: np.ndarray, num_sentences: int) -> np.ndarray:

@@ -126,11 +126,12 @@ class Gold:
 def entity_gold(gold: Triples | Gold, scores: Tensor, lengths: Tensor) -> Gold:
     """Gold ready for a model of entities, whose dense scores these are: checked, and with no null segments."""
     limits = lengths.numpy() if lengths.is_cpu else None  # elsewhere to look would synchronise the host
-    if not isinstance(gold, Gold):
-        gold = Gold.from_segments(gold, scores.shape, limits, scores.device)
-    if gold.segments is None or gold.shape != tuple(scores.shape):
-        raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {gold.shape}")
-    num_sentences, num_tokens, max_width, num_labels = scores.shape
-    limits = np.full(num_sentences, num_tokens) if limits is None else limits
-    check_segments(gold.segments, limits, max_width, num_labels)
-    return gold
+    is_checked = not isinstance(gold, Gold)
+    ready = gold if isinstance(gold, Gold) else Gold.from_segments(gold, scores.shape, limits, scores.device)
+    if ready.segments is None or ready.shape != tuple(scores.shape):
+        raise ValueError(f"gold must be made of segments for scores of shape {tuple(scores.shape)}, got {ready.shape}")
+    if not is_checked or not ready.segments.label.all():
+        num_sentences, num_tokens, max_width, num_labels = scores.shape
+        limits = np.full(num_sentences, num_tokens) if limits is None else limits
+        check_segments(ready.segments, limits, max_width, num_labels)
+    return ready

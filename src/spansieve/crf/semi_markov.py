@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, named, offsets_of, segments_by_index
+from spansieve.crf.flat_segments import FlatSegments, named_at, offsets_of, segments_by_index, segments_by_start
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import kernel_for
@@ -68,17 +68,11 @@ class SemiMarkov(Distribution):
         max_score, widths, labels = self._kernel.semi_markov_best(
             self.scores.detach(), self.transition.detach(), self.lengths
         )
-        width, label = widths.cpu().numpy(), labels.cpu().numpy()
-        sentence, start = where = width.nonzero()
-        return max_score, self._segments(sentence, start, width[where] - 1, label[where])
+        return max_score, segments_by_start(widths.cpu().numpy(), labels.cpu().numpy(), self.scores.shape)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        return self._segments(*is_part.cpu().numpy().nonzero())
-
-    def _segments(self, sentence: np.ndarray, start: np.ndarray, width: np.ndarray, label: np.ndarray):
-        _, _, max_width, num_labels = self.scores.shape
-        index = (start * max_width + width) * num_labels + label
-        return segments_by_index(offsets_of(sentence, self.num_sentences), index, max_width, num_labels)
+        sentence, index = is_part.flatten(1).cpu().numpy().nonzero()
+        return segments_by_index(offsets_of(sentence, self.num_sentences), index, *self.scores.shape[2:])
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         # On a GPU the lengths are not looked at, since that would synchronise the host.
@@ -98,10 +92,8 @@ def _check_cover(segments: FlatSegments, lengths: np.ndarray | None) -> None:
     is_first[segments.offsets[:-1][np.diff(segments.offsets) > 0]] = True
     reached = np.where(is_first, 0, np.concatenate(([0], segments.end[:-1]))[: len(is_first)])
     if (wrong := np.flatnonzero(segments.start != reached)).size:
-        at = wrong[0]
-        segment = named((segments.start[at], segments.end[at], segments.label[at]))
-        b = segments.sentence[at]
-        raise ValueError(f"{segment} of sentence {b} must start at {reached[at]}, where the segments before it end")
+        which = f"{named_at(segments, wrong[0])} of sentence {segments.sentence[wrong[0]]}"
+        raise ValueError(f"{which} must start at {reached[wrong[0]]}, where the segments before it end")
     if lengths is None:
         return
     ends = np.concatenate((segments.end, [0]))[segments.offsets[1:] - 1]

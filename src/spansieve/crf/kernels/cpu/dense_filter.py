@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spansieve.crf.flat_segments import FlatSegments, dense_index
 from spansieve.crf.kernels import PLAIN_FILTER
 from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
 from spansieve.crf.kernels.cpu.jit import compiled, over_sentences
@@ -42,10 +43,13 @@ def kept_scores(
         return scores
     arguments = (local_scores, global_scores, transition, lengths, limits.labels_per_span, scores)
     wrong = min(over_sentences(_keep, len(scores), threads, scores.size, *arguments))
-    if gold is not None and not wrong:
-        wrong = _keep_gold(global_scores, *gold, scores)
     if wrong:
         raise_wrong(wrong, scores.shape[1], lengths)
+    if gold is not None:
+        index = dense_index(FlatSegments(*gold), scores.shape)
+        scores.reshape(-1)[index] = kept = global_scores.reshape(-1)[index]
+        if not (kept < np.inf).all():
+            raise_wrong(NOT_A_NUMBER, scores.shape[1], lengths)
     return scores
 
 
@@ -125,14 +129,3 @@ def _keep_labels(local_scores, global_scores, labels_per_span, scores):
             scores[y] = global_scores[y]
             is_number &= scores[y] < np.inf
     return is_number
-
-
-@compiled
-def _keep_gold(global_scores, offsets, start, end, label, scores):
-    for b in range(offsets.size - 1):
-        for g in range(offsets[b], offsets[b + 1]):
-            score = global_scores[b, start[g], end[g] - start[g] - 1, label[g]]
-            if not score < np.inf:
-                return NOT_A_NUMBER
-            scores[b, start[g], end[g] - start[g] - 1, label[g]] = score
-    return 0

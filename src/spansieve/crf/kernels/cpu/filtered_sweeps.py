@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.kernels import Sums
-from spansieve.crf.kernels.cpu.filtered_workspace import Nodes, new_workspace
+from spansieve.crf.kernels.cpu.filtered_workspace import Nodes, new_workspace, sort_by_begin
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.simd import exp
 from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
@@ -54,15 +54,7 @@ def blocks(start, skip):
 def find_windows(nodes, num_nodes, length, windows):
     """Find all predecessors by the window theorem, in one sweep. O(N + L)."""
     first, last, opens, begins, by_begin = windows
-    begins[: length + 3] = 0
-    for c in range(num_nodes):
-        begins[nodes.begin[c] + 2] += 1
-    for i in range(1, length + 3):
-        begins[i] += begins[i - 1]
-    for c in range(num_nodes):
-        begin = nodes.begin[c]
-        by_begin[begins[begin + 1]] = c
-        begins[begin + 1] += 1
+    sort_by_begin(nodes.begin, num_nodes, length, begins, by_begin)
     latest = -1
     over = 0
     for i in range(length + 1):
@@ -257,10 +249,8 @@ def sum_sentences(first, last, offsets, start, end, label, scores, transition, l
     num_tokens, num_labels = longest(lengths), transition.shape[0]
     most = most_in_a_sentence(offsets, first, last)
     transposed = np.ascontiguousarray(transition.T)
-    space, mirrored_space = (
-        new_workspace(num_tokens, most, num_labels, transposed),
-        new_workspace(num_tokens, most, num_labels, transposed),
-    )
+    space = new_workspace(num_tokens, most, num_labels, transposed)
+    mirrored_space = new_workspace(num_tokens, most, num_labels, transposed)
     onward = np.empty(most)
     mirrored = Nodes(
         np.empty(most, np.int64),
@@ -275,20 +265,9 @@ def sum_sentences(first, last, offsets, start, end, label, scores, transition, l
 
 @compiled
 def _both_ways(
-    first,
-    last,
-    model,
-    transposed,
-    space,
-    mirrored,
-    mirrored_space,
-    onward,
-    block,
-    log_partition,
-    marginals,
-    counts,
-    with_marginals,
-):
+    first, last, model, transposed, space, mirrored, mirrored_space, onward,
+    block, log_partition, marginals, counts, with_marginals,
+):  # fmt: skip
     offsets, start, end, label, scores, transition, lengths = model
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.kernels.cpu.jit import allocating
+from spansieve.crf.kernels.cpu.jit import allocating, compiled
 
 
 class Nodes(NamedTuple):
@@ -29,7 +29,7 @@ class Windows(NamedTuple):
     first: np.ndarray  # (L + 1,)
     last: np.ndarray  # (L + 1,)
     opens: np.ndarray  # (L + 1,)
-    begins: np.ndarray  # (L + 2,)
+    begins: np.ndarray  # (L + 3,)
     by_begin: np.ndarray  # (N,)
 
 
@@ -66,9 +66,17 @@ def new_workspace(num_tokens, num_nodes, num_labels, like):
         np.empty(num_tokens + 3, np.int64),
         np.empty(num_nodes, np.int64),
     )
+    merged = Merged(
+        np.empty(num_labels, np.int64),
+        np.zeros(num_labels, np.bool_),
+        np.empty(num_labels, like.dtype),
+        np.empty(num_labels, like.dtype),
+        np.empty(num_labels, np.int64),
+        np.empty(num_nodes, np.int64),
+    )
     return Workspace(
         windows,
-        new_merged(num_labels, num_nodes, like),
+        merged,
         np.empty(num_nodes, like.dtype),
         np.empty(num_nodes, np.int64),
         np.empty(num_labels, like.dtype),
@@ -77,13 +85,14 @@ def new_workspace(num_tokens, num_nodes, num_labels, like):
     )
 
 
-@allocating
-def new_merged(num_labels, num_nodes, like):
-    return Merged(
-        np.empty(num_labels, np.int64),
-        np.zeros(num_labels, np.bool_),
-        np.empty(num_labels, like.dtype),
-        np.empty(num_labels, like.dtype),
-        np.empty(num_labels, np.int64),
-        np.empty(num_nodes, np.int64),
-    )
+@compiled
+def sort_by_begin(begin, num_nodes, length, begins, by_begin):
+    """Counting sort, stable: the nodes that begin at i are by_begin[begins[i]] … by_begin[begins[i+1] - 1]."""
+    begins[: length + 3] = 0
+    for c in range(num_nodes):
+        begins[begin[c] + 2] += 1
+    for i in range(1, length + 3):
+        begins[i] += begins[i - 1]
+    for c in range(num_nodes):
+        by_begin[begins[begin[c] + 1]] = c
+        begins[begin[c] + 1] += 1

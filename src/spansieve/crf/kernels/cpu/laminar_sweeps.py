@@ -18,7 +18,7 @@ import numpy as np
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.filtered_sweeps import longest, most_in_a_sentence
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.laminar_workspace import find_rows, find_spans, most_slots, new_workspace
+from spansieve.crf.kernels.cpu.laminar_workspace import most_slots, new_workspace, prepare
 from spansieve.crf.kernels.cpu.simd import exp
 from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
@@ -267,44 +267,44 @@ def _trace_row(j, i, lowest, at_first, inside, base, p, label, transition, space
 
 
 @allocating
-def _sum_sentences(
-    first, last, offsets, start, end, label, scores, transition, lengths, depth, content, *sums_and_options
-):
-    most = most_in_a_sentence(offsets, first, last)
-    slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
-    space = new_workspace(longest(lengths), most, transition.shape[0], slots, content, transition)
-    _sums(first, last, (offsets, start, end, label, scores, transition, lengths, depth), space, *sums_and_options)
+def _sum_sentences(first, last, offsets, start, end, label, scores, transition, lengths, depth, content, *results):
+    model = (offsets, start, end, label, scores, transition, lengths, depth)
+    _sums(first, last, model, _space_for(first, last, model, content, transition), *results)
 
 
 @compiled
 def _sums(first, last, model, space, log_partition, marginals, counts, with_marginals):
-    offsets, start, end, label, scores, transition, lengths, depth = model
+    offsets, starts, ends, labels, scores, transition, lengths, depth = model
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
-        find_spans(length, start[low:high], end[low:high], depth[b], space.spans)
-        find_rows(length, start[low:high], end[low:high], label[low:high], space)
-        log_partition[b] = _sweep(length, label[low:high], scores[low:high], transition, False, space)
+        label = labels[low:high]
+        prepare(length, starts[low:high], ends[low:high], label, depth[b], space)
+        log_partition[b] = _sweep(length, label, scores[low:high], transition, False, space)
         if with_marginals and log_partition[b] > -np.inf:
-            _spread(length, label[low:high], transition, space, marginals[low:high], counts[b])
+            _spread(length, label, transition, space, marginals[low:high], counts[b])
 
 
 @allocating
-def _best_sentences(
-    first, last, offsets, start, end, label, scores, transition, lengths, depth, content, max_score, is_chosen
-):
-    most = most_in_a_sentence(offsets, first, last)
-    slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
-    space = new_workspace(longest(lengths), most, transition.shape[0], slots, content, scores)
-    _best(first, last, (offsets, start, end, label, scores, transition, lengths, depth), space, max_score, is_chosen)
+def _best_sentences(first, last, offsets, start, end, label, scores, transition, lengths, depth, content, *results):
+    model = (offsets, start, end, label, scores, transition, lengths, depth)
+    _best(first, last, model, _space_for(first, last, model, content, scores), *results)
 
 
 @compiled
 def _best(first, last, model, space, max_score, is_chosen):
-    offsets, start, end, label, scores, transition, lengths, depth = model
+    offsets, starts, ends, labels, scores, transition, lengths, depth = model
     for b in range(first, last):
         low, high, length = offsets[b], offsets[b + 1], lengths[b]
-        find_spans(length, start[low:high], end[low:high], depth[b], space.spans)
-        find_rows(length, start[low:high], end[low:high], label[low:high], space)
-        max_score[b] = _sweep(length, label[low:high], scores[low:high], transition, True, space)
+        start, end, label = starts[low:high], ends[low:high], labels[low:high]
+        prepare(length, start, end, label, depth[b], space)
+        max_score[b] = _sweep(length, label, scores[low:high], transition, True, space)
         if max_score[b] > -np.inf:
-            _trace(length, start[low:high], end[low:high], label[low:high], transition, space, is_chosen[low:high])
+            _trace(length, start, end, label, transition, space, is_chosen[low:high])
+
+
+@allocating
+def _space_for(first, last, model, content, like):
+    offsets, start, end, _, _, transition, lengths, _ = model
+    slots = most_slots(first, last, offsets, start, end, lengths, transition.shape[0])
+    most = most_in_a_sentence(offsets, first, last)
+    return new_workspace(longest(lengths), most, transition.shape[0], slots, content, like)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spansieve.crf.kernels.cpu.filtered_workspace import sort_by_begin
 from spansieve.crf.kernels.cpu.jit import allocating, compiled
 
 
@@ -42,7 +43,7 @@ class Workspace(NamedTuple):
     to_inside: np.ndarray
     to_whole: np.ndarray
     to_into: np.ndarray
-    begins: np.ndarray  # (L + 2,)
+    begins: np.ndarray  # (L + 3,)
     by_start: np.ndarray  # (N,): the candidates that start at i are by_start[begins[i]] … by_start[begins[i+1] - 1]
     row_of_label: np.ndarray  # (Y,): at the present start
     stack: np.ndarray  # (N,): candidates of the best set whose content is not traced yet
@@ -76,7 +77,7 @@ def new_workspace(num_tokens, num_nodes, num_labels, num_slots, content, like):
         np.empty(num_slots, like.dtype),
         np.empty(num_tokens + 1, like.dtype),
         np.empty((num_nodes, num_labels), like.dtype),
-        np.empty(num_tokens + 2, np.int64),
+        np.empty(num_tokens + 3, np.int64),
         np.empty(num_nodes, np.int64),
         np.empty(num_labels, np.int64),
         np.empty(num_nodes, np.int64),
@@ -100,7 +101,14 @@ def most_slots(first, last, offsets, start, end, lengths, num_labels):
 
 
 @compiled
-def find_spans(length, start, end, depth, spans):
+def prepare(length, start, end, label, depth, space):
+    """Find the spans and the rows of a sentence."""
+    _find_spans(length, start, end, depth, space.spans)
+    _find_rows(length, start, end, label, space)
+
+
+@compiled
+def _find_spans(length, start, end, depth, spans):
     """Find the distinct spans of candidates sorted by (end, start)."""
     for i in range(length):
         spans.depth[i] = depth[i]
@@ -122,10 +130,10 @@ def find_spans(length, start, end, depth, spans):
 
 
 @compiled
-def find_rows(length, start, end, label, space):
+def _find_rows(length, start, end, label, space):
     """Find the rows of a sentence. O(N + L + Y)."""
     rows, begins, by_start = space.rows, space.begins, space.by_start
-    _sort_by_start(length, start, begins, by_start)
+    sort_by_begin(start, start.size, length, begins, by_start)
     space.row_of_label[:] = -1
     count = 0
     slots = 0
@@ -146,18 +154,3 @@ def find_rows(length, start, end, label, space):
             rows.base[r] = slots
             slots += rows.reach[r] - i + 1
     rows.of_start[length] = count
-
-
-@compiled
-def _sort_by_start(length, start, begins, by_start):
-    begins[: length + 2] = 0
-    for c in range(start.size):
-        begins[start[c] + 1] += 1
-    for i in range(1, length + 2):
-        begins[i] += begins[i - 1]
-    for c in range(start.size - 1, -1, -1):  # begins[i + 1] moves down to where the next start is put
-        begins[start[c] + 1] -= 1
-        by_start[begins[start[c] + 1]] = c
-    for i in range(length + 1):
-        begins[i] = begins[i + 1]
-    begins[length + 1] = start.size

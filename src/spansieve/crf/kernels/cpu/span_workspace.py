@@ -10,13 +10,20 @@ from spansieve.crf.kernels.cpu.jit import allocating, compiled
 from spansieve.crf.kernels.cpu.log_space import pair_counts, transition_weights
 
 
-class Forward(NamedTuple):
-    """The workspace of the sweep over one sentence, by position 0 … L."""
+class Maxima(NamedTuple):
+    """The workspace of the sweep for maxima over one sentence, by position 0 … L."""
 
     before: np.ndarray  # (L + 1, Y): ⊕ over all that may come before a segment of each label
     ended: np.ndarray  # (L + 1, Y): ⊕ over all whose last segment has each label and ends there; with skipping, by then
-    tiled: np.ndarray  # (K·Y,): for maxima, a row of `before` K times
-    # For sums, with R = K·Y; with skipping (K + 1)·Y, since what had ended before is one more of the segments there:
+    tiled: np.ndarray  # (K·Y,): a row of `before` K times
+
+
+class Forward(NamedTuple):
+    """The workspace of the sweep for sums. R is K·Y; with skipping (K + 1)·Y, since what had ended before is one more
+    of the segments there."""
+
+    before: np.ndarray  # (L + 1, Y)
+    ended: np.ndarray  # (L + 1, Y)
     by_end: np.ndarray  # (K, R): a ring; row m % K holds the segments that end at m
     exps: np.ndarray  # (R,)
     totals: np.ndarray  # (Y,)
@@ -49,7 +56,6 @@ def new_sums_workspace(scores, skip):
     forward = Forward(
         np.empty(shape),
         np.empty(shape),
-        np.empty(1),
         np.empty((max_width, row)),
         np.empty(row),
         np.empty(num_labels),
@@ -70,16 +76,10 @@ def new_sums_workspace(scores, skip):
 @allocating
 def new_best_workspace(scores):
     num_tokens, max_width, num_labels = scores.shape[1:]
-    unused = np.empty((1, 1))
-    return Forward(
+    return Maxima(
         np.empty((num_tokens + 1, num_labels), scores.dtype),
         np.empty((num_tokens + 1, num_labels), scores.dtype),
         np.empty(max_width * num_labels, scores.dtype),
-        unused,
-        unused[0],
-        unused[0],
-        unused,
-        unused[0],
     )
 
 
