@@ -37,7 +37,13 @@ BESIDE = {
     ),
     *("prediction/onnx/folder.py", "models/heads.py", "models/head.py", "models/filtered.py", "nn/encoder.py"),
     *("labels.py", "segments.py", "decoding/constraints.py", "decoding/prediction.py", "nn/span_hidden_layer.py"),
-    *("crf/evidence.py", "crf/flat_segments.py", "data/overlap_resolution.py", "data/formats/jsonl.py"),
+    *(
+        "crf/evidence.py",
+        "crf/flat_segments.py",
+        "crf/losses.py",
+        "data/overlap_resolution.py",
+        "data/formats/jsonl.py",
+    ),
     *("crf/kernels/cpu/jit.py", "crf/kernels/cpu/simd.py", "crf/kernels/cpu/sums.py"),
     *("crf/kernels/cpu/sentence_filter.py", "crf/kernels/cpu/filtered_sweeps.py"),
 }
