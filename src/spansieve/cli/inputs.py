@@ -130,7 +130,7 @@ def _refuse_path(text: str) -> None:
 
 def _records(path: Path, whole: bool, text_column: str | None) -> Iterator[Record]:
     if path.suffix in JSON_SUFFIXES:
-        return json_lines(path, text_column)
+        return json_lines(path, text_column or "text")
     source = {} if path == STDIN else {"file": str(path)}
     if path.suffix.lower() in TABLE_SUFFIXES:
         from spansieve.data.formats.tables import read_texts
@@ -139,7 +139,7 @@ def _records(path: Path, whole: bool, text_column: str | None) -> Iterator[Recor
     return ({"text": text, **source} for text in _texts(path, whole))
 
 
-def json_lines(path: Path, text_column: str | None = None) -> Iterator[Record]:
+def json_lines(path: Path, column: str = "text") -> Iterator[Record]:
     """Read JSON objects with a text. One that has no `file` yet, such as that of an earlier command, gets this one."""
     for number, line in enumerate(_texts(path, whole=False), start=1):
         if not line.strip():
@@ -148,7 +148,6 @@ def json_lines(path: Path, text_column: str | None = None) -> Iterator[Record]:
             record = json.loads(line)
         except ValueError as error:
             raise ValueError(f"{path} line {number}: must be JSON: {error}") from error
-        column = text_column or "text"
         if not isinstance(record, dict) or not isinstance(record.get(column), str):
             raise ValueError(f"{path} line {number}: must be a JSON object with a {column}")
         record["text"] = record[column]

@@ -17,14 +17,11 @@ LabelledData = Annotated[
     Path, typer.Argument(help="labelled text, in any format that `data` reads", show_default=False)
 ]
 DataFormat = Annotated[str | None, typer.Option(help="the format of the data, where it is not detected")]
+_TEXT_FILES = "files of text, each line one, .jsonl, .csv or .tsv files with a text in each row, or folders of them"
 TextFiles = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="files of text, each line one, .jsonl, .csv or .tsv files with a text in each row, or folders of them; "
-        "standard input if none is given",
-        show_default=False,
-    ),
+    list[str] | None, typer.Argument(help=f"{_TEXT_FILES}; standard input if none is given", show_default=False)
 ]
+Files = Annotated[list[str] | None, typer.Option("--file", "-f", metavar="PATH...", help=_TEXT_FILES)]
 Whole = Annotated[bool, typer.Option("--whole", help="take each file as one text and not line by line")]
 OutputFile = Annotated[
     Path | None, typer.Option("--output", "-o", help="a file to write; standard output if not given")

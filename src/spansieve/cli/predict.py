@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, groupby, tee
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
@@ -14,12 +15,11 @@ from rich.console import Console
 
 from spansieve.cli.constraint_options import Ban, ConstraintOptions, Fixed, Forbid, Require, Threshold
 from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
-from spansieve.cli.options import Device, ModelOrExport, OutputFile, Probability, Sentences, TextColumn, Whole
+from spansieve.cli.options import Device, Files, ModelOrExport, OutputFile, Probability, Sentences, TextColumn, Whole
 from spansieve.cli.outputs import highlighted, json_line, opened
 
 if TYPE_CHECKING:
-    from spansieve.decoding.constraints import Constraints
-    from spansieve.prediction.text_predictor import TextPredictor
+    from spansieve.data.example import Example
     from spansieve.segments import Entity
 
 
@@ -34,15 +34,7 @@ def predict(
         list[str] | None,
         typer.Argument(help="texts, or files where --file is given; standard input if there is neither"),
     ] = None,
-    file: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--file",
-            "-f",
-            metavar="PATH...",
-            help="files of text, each line one, .jsonl, .csv or .tsv files with a text in each row, or folders of them",
-        ),
-    ] = None,
+    file: Files = None,
     whole: Whole = False,
     text_column: TextColumn = None,
     sentences: Sentences = True,
@@ -83,7 +75,8 @@ def predict(
     records = chain(records, fixed_records)
     with opened(output) as target:
         if form == "conll":
-            _write_conll(target, predictor, records, sentences, constraints)
+            found = partial(predictor.examples, sentences=sentences, constraints=constraints)
+            _write_conll(target, records, found)
             return
         records, of_texts = tee(records)
         stream = predictor.stream((record["text"] for record in of_texts), sentences=sentences, constraints=constraints)
@@ -145,11 +138,7 @@ def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]
 
 
 def _write_conll(
-    target: IO[str],
-    predictor: TextPredictor,
-    records: Iterable[Record],
-    sentences: bool,
-    constraints: Iterable[Constraints] | None,
+    target: IO[str], records: Iterable[Record], found: Callable[[Iterator[str]], Iterator[Example]]
 ) -> None:
     """Write tokens and tags, those of a file below a comment with the file's name, as CoNLL-U has it."""
     from spansieve.data.overlap_resolution import flat
@@ -159,8 +148,7 @@ def _write_conll(
     for file, group in groupby(records, key=lambda record: record.get("file")):
         if file is not None:
             target.write(f"# newdoc id = {file}\n")
-        for prediction in predictor.examples((record["text"] for record in group), sentences, constraints):
-            example, dropped = flat(prediction)
+        for example, dropped in map(flat, found(record["text"] for record in group)):
             lost += len(dropped)
             tags = tags_of_segments(example.segments, len(example), "BIO")
             target.write("".join(f"{token} {tag}\n" for token, tag in zip(example.tokens, tags)) + "\n")

@@ -25,7 +25,6 @@ from spansieve.config import (
 from spansieve.models.heads import HEADS, head_class
 
 if TYPE_CHECKING:
-    from spansieve.data.example import Example
     from spansieve.training.run import TrainingResult
 
 
@@ -75,19 +74,25 @@ def train(
     if (dev is None) == (dev_fraction is None):
         got = "neither" if dev is None else "both"
         raise ValueError(f"either DEV or --dev-fraction must be given, such as --dev-fraction 0.1, got {got}")
+    if dev_fraction is not None and not 0 < dev_fraction < 1:
+        raise ValueError(f"--dev-fraction must be above 0 and below 1, got {dev_fraction}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
     chosen = configuration(config, preset_name, flags, settings or (), start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver
+    from spansieve.data.splits import described_part, split_examples
     from spansieve.training.accelerator import is_main_process
     from spansieve.training.run import train as run
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
     splits = [None if path is None else read_with_warnings(path, format, console) for path in (train, dev, test)]
     if dev_fraction is not None:
-        splits[:2] = _with_dev(console, splits[0] or [], dev_fraction, chosen.training.seed)
+        seed = chosen.training.seed
+        parts = splits[:2] = split_examples(splits[0] or [], [1 - dev_fraction, dev_fraction], seed)
+        described = "; ".join(map(described_part, ("train", "dev"), parts))
+        console.print(f"{described}; drawn with seed {seed}", highlight=False, soft_wrap=True)
     try:
         with TerminalObserver(console) as observer:
             result = run(
@@ -106,18 +111,6 @@ def train(
         console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
         raise
     _show(console, result)
-
-
-def _with_dev(console: Console, examples: list[Example], fraction: float, seed: int) -> list[list[Example]]:
-    """Split the training data, and print how."""
-    from spansieve.data.splits import described_part, split_examples
-
-    if not 0 < fraction < 1:
-        raise ValueError(f"--dev-fraction must be above 0 and below 1, got {fraction}")
-    parts = split_examples(examples, [1 - fraction, fraction], seed)
-    described = "; ".join(map(described_part, ("train", "dev"), parts))
-    console.print(f"{described}; drawn with seed {seed}", highlight=False, soft_wrap=True)
-    return parts
 
 
 def _show(console: Console, result: TrainingResult) -> None:

@@ -117,12 +117,11 @@ def read_table(
     if form == "tokens":
         sentences = list(_sentences(header, rows))
         return examples_of_columns(path, sentences, 0, [1], scheme, False, warnings, row_name="row")
-    rows = [row for row in rows if any(row.cells)]
     if form is None:
         wanted = "; or ".join(", ".join(needed) for _, needed in FORMS[:3])
         raise DataError(f"{path} must have the columns {wanted}, got {', '.join(header.cells)}; {_WAY_OUT}")
-    is_tasks = form == "tasks"
-    documents = documents_of_tasks(map(_task, rows), warnings) if is_tasks else _documents(rows, warnings)
+    rows = [row for row in rows if any(row.cells)]
+    documents = _documents(rows, warnings) if form == "entities" else documents_of_tasks(map(_task, rows), warnings)
     return examples_of_documents(documents, split_sentences, warnings)
 
 
@@ -262,13 +261,13 @@ def _read_rows(
     if top is None:
         return Row(path, 1, [], {}), []
     width, columns = len(rows[top]), _columns(path, rows[top], given)
-    for number, row in enumerate(rows[top:], start=top + 1):
+    below = []
+    for number, row in enumerate(rows[top + 1 :], start=top + 2):
         if any(row[width:]):
             requirement = f"{width} cells between {sign!r}, as the header has"
             raise DataError(f"{path} row {number}: must have {requirement}, got {len(row)}; quote cells with that sign")
-        row[:] = row[:width] + [""] * (width - len(row))
-    header, *below = (Row(path, number, row, columns) for number, row in enumerate(rows[top:], start=top + 1))
-    return header, below
+        below.append(Row(path, number, row[:width] + [""] * (width - len(row)), columns))
+    return Row(path, top + 1, rows[top], columns), below
 
 
 def _columns(path: str | Path, header: Sequence[str], given: Mapping[str, str | None]) -> dict[str, int]:
@@ -276,9 +275,8 @@ def _columns(path: str | Path, header: Sequence[str], given: Mapping[str, str | 
     plain = [re.sub(r"[\W_]+", "", name).casefold() for name in header]
     known = {kind: [name for name in names if name in plain] for kind, names in NAMES.items()}
     columns = {kind: plain.index(names[0]) for kind, names in known.items() if names}
-    for kind, name in given.items():
-        if name is not None and name not in header:
+    wanted = {kind: name for kind, name in given.items() if name is not None}
+    for name in wanted.values():
+        if name not in header:
             raise DataError(f"{path} must have the column {name}, got {', '.join(header)}")
-        if name is not None:
-            columns[kind] = list(header).index(name)
-    return columns
+    return columns | {kind: header.index(name) for kind, name in wanted.items()}
