@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from spansieve.cli.options import DataFormat, LabelledData, Tool
-from spansieve.cli.outputs import suggestion_lines
+from spansieve.cli.outputs import opened, write_suggestions
 from spansieve.cli.train import configuration
 
 if TYPE_CHECKING:
@@ -62,8 +61,13 @@ def audit(
         found = run(chosen, examples, folder, folds, use_cpu=cpu, observer=observer)
     likely = [finding for finding in found.findings if limit or finding.log_odds > 0][:limit]
     rows = [_row(finding, examples) for finding in likely]
-    text = _table_of(rows) if as_ is None else "".join(suggestion_lines(_tasks(rows, examples), as_))
-    output.write_text(text, encoding="utf-8")
+    if as_ is None:
+        with opened(output) as file:
+            writer = csv.DictWriter(file, list(rows[0]) if rows else ["sentence"], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        write_suggestions(_tasks(rows, examples), as_, output)
     table = Table("sentence", "entity", "doubt", "instead", "log-odds")
     for row in rows[:NUM_SHOWN]:
         cells = (str(row["sentence"]), f"{row['text']} {row['label']}", row["doubt"], row["instead"])
@@ -99,14 +103,6 @@ def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:
 
 def _named(segments: Sequence[NamedSegment], example: Example) -> str:
     return ", ".join(f"{example.words(segment)} {segment.label}" for segment in segments)
-
-
-def _table_of(rows: Sequence[dict[str, Any]]) -> str:
-    file = io.StringIO()
-    writer = csv.DictWriter(file, list(rows[0]) if rows else ["sentence"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
 
 
 def _tasks(rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> Iterator[Suggestion]:

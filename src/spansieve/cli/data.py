@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from spansieve.cli.options import JsonFile
 from spansieve.cli.outputs import write_json
@@ -53,15 +53,20 @@ def data(
     for path in _files(paths, format):
         name = path.name if path.name not in splits else str(path)
         notes[name] = ReaderWarnings()
-        for who in _annotators(path, format) if agreement else ():
-            splits[who] = read_examples(path, format, notes[name], **read_options(option) | {"annotator": who})
-        if not agreement or not _annotators(path, format):
-            splits[name] = read_examples(path, format, notes[name], **read_options(option))
+        annotators: list[str | None] = [*_annotators(path, format)] if agreement else []
+        for who in annotators or [None]:
+            options = read_options(option) | ({"annotator": who} if who else {})
+            splits[who or name] = read_examples(path, format, notes[name], **options)
     if agreement:
         return _show_agreement(Console(), agreement_of(splits), json_file)
     report = report_of(splits, max_width, {name: noted.counts for name, noted in notes.items()})
     write_json(report, json_file)
-    show_report(Console(), report, notes)
+    console = Console()
+    for table in (_overview(report), _labels(report), _widths(report)):
+        console.print(table)
+    for line in _remarks(report):
+        console.print(line, soft_wrap=True)
+    show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
 
 
 def _annotators(path: Path, format: str | None) -> list[str]:
@@ -119,15 +124,6 @@ def _files(paths: Iterable[Path], format: str | None) -> list[Path]:
     return files
 
 
-def show_report(console: Console, report: DataReport, notes: dict[str, ReaderWarnings]) -> None:
-    console.print(_overview(report))
-    console.print(_labels(report))
-    console.print(_widths(report))
-    for line in _remarks(report):
-        console.print(line, soft_wrap=True)
-    show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
-
-
 def show_notes(console: Console, notes: dict[str, ReaderWarnings]) -> None:
     """Show what was noted while doing each of the things."""
     for doing, noted in notes.items():
@@ -137,7 +133,6 @@ def show_notes(console: Console, notes: dict[str, ReaderWarnings]) -> None:
 
 
 def _overview(report: DataReport) -> Table:
-    table = _table("", report)
     splits = report.splits.values()
     rows: dict[str, list[int]] = {
         "sentences": [split.sentences for split in splits],
@@ -157,29 +152,24 @@ def _overview(report: DataReport) -> Table:
         rows[f"entities wider than {report.max_width}"] = lost
     for name in next(iter(splits)).lengths if splits else ():
         rows[f"length of a sentence, {name}"] = [split.lengths[name] for split in splits]
-    for name, numbers in rows.items():
-        table.add_row(name, *(f"{number:,}" for number in numbers))
-    return table
+    return _table("", report, {name: [f"{number:,}" for number in numbers] for name, numbers in rows.items()})
 
 
 def _labels(report: DataReport) -> Table:
-    table = _table("label", report)
-    for name in dict.fromkeys(label for split in report.splits.values() for label in split.labels):
-        table.add_row(name, *(f"{split.labels.get(name, 0):,}" for split in report.splits.values()))
-    return table
+    splits = report.splits.values()
+    labels = dict.fromkeys(label for split in splits for label in split.labels)
+    return _table("label", report, {name: [f"{split.labels.get(name, 0):,}" for split in splits] for name in labels})
 
 
 def _widths(report: DataReport) -> Table:
     """How many entities have each width, and the share that a max_width of it keeps."""
-    table = _table("width", report)
-    widths = sorted({width for split in report.splits.values() for width in split.widths})
-    rows = [(str(width), width, width) for width in widths[:MAX_WIDTHS_SHOWN]]
+    splits = report.splits.values()
+    widths = sorted({width for split in splits for width in split.widths})
+    ranges = {str(width): (width, width) for width in widths[:MAX_WIDTHS_SHOWN]}
     if len(widths) > MAX_WIDTHS_SHOWN:
         least, most = widths[MAX_WIDTHS_SHOWN], widths[-1]
-        rows.append((f"{least}–{most}", least, most))
-    for name, least, most in rows:
-        table.add_row(name, *(_share(split, least, most) for split in report.splits.values()))
-    return table
+        ranges[f"{least}–{most}"] = least, most
+    return _table("width", report, {name: [_share(split, *ends) for split in splits] for name, ends in ranges.items()})
 
 
 def _share(split: SplitReport, least: int, most: int) -> str:
@@ -188,10 +178,10 @@ def _share(split: SplitReport, least: int, most: int) -> str:
     return f"{count:,} ({100 * kept / max(split.entities, 1):.1f} %)"
 
 
-def _table(first: str, report: DataReport) -> Table:
-    table = Table(first)
-    for name in report.splits:
-        table.add_column(name, justify="right")
+def _table(first: str, report: DataReport, rows: dict[str, list[str]]) -> Table:
+    table = Table(first, *(Column(name, justify="right") for name in report.splits))
+    for name, cells in rows.items():
+        table.add_row(name, *cells)
     return table
 
 

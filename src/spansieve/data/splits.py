@@ -19,13 +19,10 @@ def split_examples(examples: Sequence[Example], fractions: Sequence[float], seed
     """
     if len(fractions) < 2 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
         raise ValueError(f"fractions must be at least two, all above 0 and 1 in sum, got {list(fractions)}")
-    groups: dict[object, list[int]] = {}
-    for number, example in enumerate(examples):
-        groups.setdefault(document_key(example), []).append(number)
-    if len(groups) < len(fractions):
-        got = f"{len(groups)} in {len(examples)} sentences"
+    drawn = by_document(examples)
+    if len(drawn) < len(fractions):
+        got = f"{len(drawn)} in {len(examples)} sentences"
         raise ValueError(f"{len(fractions)} parts need as many documents, which are not divided, got {got}")
-    drawn = list(groups.values())
     Random(seed).shuffle(drawn)
     largest = max(range(len(fractions)), key=lambda part: fractions[part])
     parts: list[list[int]] = [[] for _ in fractions]
@@ -38,6 +35,14 @@ def split_examples(examples: Sequence[Example], fractions: Sequence[float], seed
             parts[part] += drawn.pop()
     parts[largest] = [number for group in drawn for number in group]
     return [[examples[number] for number in sorted(part)] for part in parts]
+
+
+def by_document(examples: Sequence[Example]) -> list[list[int]]:
+    """Group the places of examples by their documents."""
+    groups: dict[object, list[int]] = {}
+    for place, example in enumerate(examples):
+        groups.setdefault(document_key(example), []).append(place)
+    return list(groups.values())
 
 
 def document_key(example: Example) -> object:

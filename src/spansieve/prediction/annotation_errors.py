@@ -17,7 +17,7 @@ are low; those that are judged are in one of the k best readings of the sentence
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -27,6 +27,7 @@ from torch.nn.functional import logsigmoid
 from spansieve.config import Config
 from spansieve.crf import Known, given
 from spansieve.data.example import Example, check_known
+from spansieve.data.splits import by_document
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import Head
@@ -89,7 +90,7 @@ def audit(
     num_not_judged = 0
     for number, part in enumerate(parts, start=1):
         others = [examples[i] for other in parts if other is not part for i in other]
-        dev, *rest = parts_of_data(others, min(DEV_PARTS, len(_documents(others))), config.training.seed)
+        dev, *rest = parts_of_data(others, min(DEV_PARTS, len(by_document(others))), config.training.seed)
         training = [others[i] for indices in rest for i in indices]
         run = Path(folder) / f"fold-{number}"
         result = train(config, training, [others[i] for i in dev], run, resume=True, observer=observer, use_cpu=use_cpu)
@@ -101,7 +102,7 @@ def audit(
 
 def parts_of_data(examples: Sequence[Example], count: int, seed: int) -> list[list[int]]:
     """Cut the data into parts of about as many tokens each; a document, or all of a sentence, is whole."""
-    groups = _documents(examples)
+    groups = by_document(examples)
     if not 2 <= count <= len(groups):
         raise ValueError(
             f"the number of parts must lie between 2 and the {len(groups)} documents or different sentences of the "
@@ -117,16 +118,13 @@ def parts_of_data(examples: Sequence[Example], count: int, seed: int) -> list[li
     return parts
 
 
-def _documents(examples: Sequence[Example]) -> list[list[int]]:
-    groups: dict[Hashable, list[int]] = {}
-    for i, example in enumerate(examples):
-        groups.setdefault(example.document or example.text or example.tokens, []).append(i)
-    return list(groups.values())
-
-
 def findings_of(tagger: Tagger, examples: Sequence[Example]) -> Audit:
     """Judge examples, which the model should not have seen, in their order."""
-    judged = [_judged(tagger, example) for example in examples]
+    judged = []
+    for example in examples:
+        known = tuple(segment for segment in example.segments if segment.label in tagger.labels.names)
+        learnable = set(tagger.training_segments(Example(example.tokens, known))[0])
+        judged.append([Segment(s.start, s.end, tagger.labels.id(s.label)) for s in sorted(learnable)])
     found: list[Finding] = []
 
     def on_batch(indices: Sequence[int], scored: Scored) -> None:
@@ -146,12 +144,6 @@ def findings_of(tagger: Tagger, examples: Sequence[Example]) -> Audit:
     predict_segments(tagger, [example.tokens for example in examples], on_batch=on_batch)
     num_annotated = sum(len(set(example.segments)) for example in examples)
     return Audit(sorted(found), num_annotated - sum(map(len, judged)))
-
-
-def _judged(tagger: Tagger, example: Example) -> list[Segment]:
-    known = [segment for segment in example.segments if segment.label in tagger.labels.names]
-    learnable = set(tagger.training_segments(Example(example.tokens, tuple(known)))[0])
-    return [Segment(s.start, s.end, tagger.labels.id(s.label)) for s in sorted(learnable)]
 
 
 def _is_clear(segment: Segment, example: Example, nests: bool) -> bool:

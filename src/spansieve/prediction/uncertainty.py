@@ -9,7 +9,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from spansieve.prediction.predictor import Analysis, Predictor
 from spansieve.prediction.text_predictor import chunks_of
@@ -17,7 +17,7 @@ from spansieve.segments import Entity
 
 Measure = Literal["entropy", "least-confidence", "margin", "filter"]
 SIMILAR = 0.6  # of the distinct words of two near-duplicates, together
-MEASURES: tuple[Measure, ...] = ("entropy", "least-confidence", "margin", "filter")
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 
 class Ranked(NamedTuple):
@@ -99,17 +99,15 @@ def _order(ranked: Ranked) -> tuple[float, int]:
 
 
 def _scored(predictor: Predictor, texts: Iterable[str], by: Measure, per_token: bool) -> Iterator[Ranked]:
-    place = 0
-    for chunk in chunks_of(texts):
-        analyses = predictor.analyse(chunk, top_k=2 if by == "margin" else 1, filter_entropy=by == "filter")
-        for text, sentences in zip(chunk, analyses):
-            yield Ranked(text, place, uncertainty(sentences, by, per_token), sentences)
-            place += 1
+    wanted: dict[str, Any] = {"top_k": 2 if by == "margin" else 1, "filter_entropy": by == "filter"}
+    analysed = (pair for chunk in chunks_of(texts) for pair in zip(chunk, predictor.analyse(chunk, **wanted)))
+    for place, (text, sentences) in enumerate(analysed):
+        yield Ranked(text, place, uncertainty(sentences, by, per_token), sentences)
 
 
 def uncertainty(sentences: Sequence[Analysis], by: Measure, per_token: bool = False) -> float:
     """Compute the uncertainty of a text from its sentences; 0 of an empty one. That of the filter must be in them."""
-    divisor = _divisor(sentences, per_token)
+    divisor = max(1, sum(len(sentence.tokens) for sentence in sentences)) if per_token else 1
     if by in ("entropy", "filter"):
         values = (s.entropy if by == "entropy" else s.filter_entropy for s in sentences)
         return math.fsum(values) / divisor
@@ -117,22 +115,15 @@ def uncertainty(sentences: Sequence[Analysis], by: Measure, per_token: bool = Fa
         return 1 - math.exp(math.fsum(_log(sentence.alternatives[0].probability) for sentence in sentences) / divisor)
     if per_token:
         return math.fsum(len(sentence.tokens) * _one_less_margin([sentence]) for sentence in sentences) / divisor
-    return _one_less_margin(sentences) if sentences else 0.0
+    return _one_less_margin(sentences)
 
 
 def _one_less_margin(sentences: Sequence[Analysis]) -> float:
-    best = math.fsum(_log(sentence.alternatives[0].probability) for sentence in sentences)
+    logs = [[_log(alternative.probability) for alternative in sentence.alternatives] for sentence in sentences]
+    best = math.fsum(first for first, *_ in logs)
     # The second best alternative of the text has that of one sentence in place of its best.
-    falls = [
-        _log(sentence.alternatives[1].probability) - _log(sentence.alternatives[0].probability)
-        for sentence in sentences
-        if len(sentence.alternatives) > 1
-    ]
+    falls = [second - first for first, second, *_ in (some for some in logs if len(some) > 1)]
     return 1 - (math.exp(best) - math.exp(best + max(falls, default=-math.inf)))
-
-
-def _divisor(sentences: Sequence[Analysis], per_token: bool) -> int:
-    return max(1, sum(len(sentence.tokens) for sentence in sentences)) if per_token else 1
 
 
 def _log(probability: float) -> float:

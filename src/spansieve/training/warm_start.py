@@ -81,10 +81,9 @@ def _take_head(head: Head, source: Head, probes: Sequence[Head]) -> list[str]:
         for axis, (size, old_size) in enumerate(zip(weight.shape, old[name].shape)):
             if by_label[name].shape[axis] != size:
                 axes.append(_shared(_outputs(head), _outputs(source), size, old_size))
-            elif by_width[name].shape[axis] != size:
-                axes.append((torch.arange(min(size, old_size)),) * 2)
             else:
-                axes.append((torch.arange(size if size == old_size else 0),) * 2)
+                is_alike = size == old_size or by_width[name].shape[axis] != size
+                axes.append((torch.arange(min(size, old_size) if is_alike else 0),) * 2)
         if not all(len(new) for new, _ in axes):
             left.append(name)
         into, out_of = (torch.meshgrid(*indices, indexing="ij") for indices in zip(*axes))
