@@ -219,25 +219,10 @@ class Health(ResponseModel):
     status: Literal["ok", "ready"]
 
 
-Code = Literal[
-    "malformed",
-    "unauthorized",
-    "not_found",
-    "method_not_allowed",
-    "unsupported_media_type",
-    "body_too_slow",
-    "body_too_large",
-    "text_too_long",
-    "texts_too_long",
-    "invalid",
-    "conflict",
-    "queue_full",
-    "model_failed",
-    "internal",
-    "not_ready",
-    "shutting_down",
-    "too_slow",
-]
+RequestCode = Literal["malformed", "unauthorized", "not_found", "method_not_allowed", "unsupported_media_type"]
+BodyCode = Literal["body_too_slow", "body_too_large", "text_too_long", "texts_too_long", "invalid", "conflict"]
+ServiceCode = Literal["queue_full", "model_failed", "internal", "not_ready", "shutting_down", "too_slow"]
+Code = Literal[RequestCode, BodyCode, ServiceCode]
 
 
 class Problem(ResponseModel):
