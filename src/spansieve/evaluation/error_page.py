@@ -17,6 +17,7 @@ MAX_SENTENCES = 200  # of a page
 Predicted = Mapping[NamedSegment, float | None]  # with probabilities
 _COLOURS = ("210 40 40", "150 60 200", "225 120 0", "30 110 220", "130 90 50", "40 150 70")
 _OPENING = {kind: f"<mark style='--colour: {colour}'>" for kind, colour in zip((*ERROR_KINDS, "right"), _COLOURS)}
+_MARK = {kind: f"{opening}{kind}</mark>" for kind, opening in _OPENING.items()}
 
 
 def error_page(
@@ -39,7 +40,7 @@ def error_page(
     ends = [*((label, label) for label in labels), ("nothing", None)]
     confusion = [[name, *(analysis.confusion[gold, label] for _, label in ends)] for name, gold in ends]
     return PAGE.substitute(
-        {kind.replace(" ", "_"): _mark(kind) for kind in _OPENING},
+        {kind.replace(" ", "_"): mark for kind, mark in _MARK.items()},
         title=escape(title),
         errors=f"{len(analysis.errors):,}",
         wrong=f"{len(errors):,}",
@@ -54,7 +55,7 @@ def error_page(
 def _article(number: int, example: Example, predicted: Predicted, errors: Sequence[SegmentError]) -> str:
     kind = {segment: error.kind for error in errors for segment in (error.gold, error.predicted)}
     rows = [
-        f"<tr><td>{_mark(error.kind)}<td>{_quoted(example, error.gold, None)}"
+        f"<tr><td>{_MARK[error.kind]}<td>{_quoted(example, error.gold, None)}"
         f"<td>{_quoted(example, error.predicted, error.probability)}"
         for error in errors
     ]
@@ -85,10 +86,6 @@ def _quoted(example: Example, segment: NamedSegment | None, probability: float |
 
 def _tag(segment: NamedSegment, probability: float | None) -> str:
     return f"<small>{escape(segment.label)}{'' if probability is None else f' {probability:.2f}'}</small>"
-
-
-def _mark(kind: str) -> str:
-    return f"{_OPENING[kind]}{kind}</mark>"
 
 
 def _table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
