@@ -64,23 +64,23 @@ def evaluate(
         if path.suffix.lower() not in ERROR_FILES or not path.parent.is_dir():
             wanted = f"--errors must be a {' or '.join(ERROR_FILES)} file in a folder that exists"
             raise typer.BadParameter(f"{wanted}, got {path}")
-    console = Console()
+    console = Console(highlight=False)
     predictor = load_predictor(model, device, probability)
     examples = read_with_warnings(data, format, console)
     assessment = assess(predictor, examples, seed, precision)
     _show(console, assessment, data)
     if assessment.gold_outcomes is not None:
-        console.print(_losses_line(assessment.gold_outcomes), highlight=False)
+        console.print(_losses_line(assessment.gold_outcomes))
         for step in _next_steps(assessment.gold_outcomes, cast("Any", predictor).tagger.head, examples):
-            console.print(f"[yellow]{step}[/]", highlight=False)
+            console.print(f"[yellow]{step}[/]")
     elif predictor.decoder_settings.filters:
-        console.print("where gold is lost (width, filter, path) needs the model itself, got an export", highlight=False)
+        console.print("where gold is lost (width, filter, path) needs the model itself, got an export")
     if errors:
         console.print(errors_table(assessment.errors))
         console.print(confusion_table(assessment.errors))
         for path in errors:
             _write_errors(path, f"{model} on {data}", examples, assessment)
-            console.print(f"errors written to {escape(str(path))}", highlight=False, soft_wrap=True)
+            console.print(f"errors written to {escape(str(path))}", soft_wrap=True)
     if precision is not None:
         _show_thresholds(console, assessment, precision)
     if calibration is not None:
@@ -88,7 +88,7 @@ def evaluate(
 
         console.print(reliability_table(assessment.calibration))
         draw_reliability(assessment.calibration, calibration, title=data.name)
-        console.print(f"drawn to {escape(str(calibration))}", highlight=False, soft_wrap=True)
+        console.print(f"drawn to {escape(str(calibration))}", soft_wrap=True)
     if assessment.unknown_labels:
         names = escape(", ".join(assessment.unknown_labels))
         console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
@@ -100,32 +100,24 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
 
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
-    by_width = {str(width): counts for width, counts in scores.by_width.items()}
-    console.print(counts_table(by_width, "by width of the segment", "tokens"))
-    console.print(counts_table(dict(scores.by_length), "by length of the sentence", "tokens"))
+    console.print(counts_table(scores.by_width, "by width of the segment", "tokens"))
+    console.print(counts_table(scores.by_length, "by length of the sentence", "tokens"))
     if assessment.levels is not None:
         by_level = {name: level.micro for name, level in assessment.levels.items()}
         console.print(counts_table(by_level, "by level: within no other, and within another", "level"))
     counts = ", ".join(f"{count:,} {kind}" for kind, count in assessment.errors.by_kind.items())
-    console.print(f"errors: {counts}; --errors errors.html shows them", highlight=False)
-    console.print(
-        f"probabilities: calibration error {percent(trust.expected_error)} %, "
-        f"Brier score {trust.brier:.4f} ({trust.count:,} entities)",
-        highlight=False,
-    )
+    console.print(f"errors: {counts}; --errors errors.html shows them")
+    shown = f"calibration error {percent(trust.expected_error)} %, Brier score {trust.brier:.4f}"
+    console.print(f"probabilities: {shown} ({trust.count:,} entities)")
 
 
 def _losses_line(outcomes: GoldOutcomes) -> str:
     """A line on where gold is lost, in the order in which a segment could have been."""
     from spansieve.cli.score_tables import percent
 
-    places = {
-        "its labels": outcomes.unknown,
-        "max_width": outcomes.width,
-        "the filter": outcomes.filter,
-        "the path": outcomes.path,
-    }
-    shares = [f"{count:,} to {name} ({percent(count / max(1, outcomes.gold))} %)" for name, count in places.items()]
+    places = ("its labels", "max_width", "the filter", "the path")
+    counts = (outcomes.unknown, outcomes.width, outcomes.filter, outcomes.path)
+    shares = [f"{n:,} to {place} ({percent(n / max(1, outcomes.gold))} %)" for place, n in zip(places, counts)]
     return f"of {outcomes.gold:,} gold entities {outcomes.found:,} are found; lost are {', '.join(shares)}"
 
 
@@ -156,14 +148,14 @@ def _show_thresholds(console: Console, assessment: Assessment, precision: float)
     reached = f"precision {percent(found.precision)} %, recall {percent(found.recall)} %, {found.count:,} entities"
     limit = f"keep what has a probability of at least {rounded_down(found.probability)}: {reached}"
     if found.precision >= precision:
-        console.print(f"for a precision of {percent(precision)} % on this data, {limit}", highlight=False)
+        console.print(f"for a precision of {percent(precision)} % on this data, {limit}")
     else:
         out = f"a precision of {percent(precision)} % is out of reach on this data; the highest is"
-        console.print(f"{out} {percent(found.precision)} %: {limit}", highlight=False)
+        console.print(f"{out} {percent(found.precision)} %: {limit}")
     console.print(thresholds_table(assessment.label_thresholds, precision))
     each = {label: rounded_down(threshold.probability) for label, threshold in assessment.label_thresholds.items()}
     options = " ".join(f"--threshold {shlex.quote(f'{label}={limit}')}" for label, limit in each.items())
-    console.print(f"for `spansieve predict`: {escape(options)}", highlight=False, soft_wrap=True)
+    console.print(f"for `spansieve predict`: {escape(options)}", soft_wrap=True)
 
 
 def _write_errors(path: Path, title: str, examples: Sequence[Example], assessment: Assessment) -> None:

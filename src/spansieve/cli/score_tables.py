@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -34,10 +36,10 @@ def score_table(scores: Scores, title: str, intervals: Intervals | None = None) 
     return table
 
 
-def counts_table(parts: dict[str, Counts], title: str, name: str) -> Table:
+def counts_table(parts: Mapping[Any, Counts], title: str, name: str) -> Table:
     table = score_columns(title, name, "precision", "recall", "F1", *COUNTS)
     for part, counts in parts.items():
-        table.add_row(part, *map(percent, _figures(counts)), f"{counts.gold:,}", f"{counts.predicted:,}")
+        table.add_row(str(part), *map(percent, _figures(counts)), f"{counts.gold:,}", f"{counts.predicted:,}")
     return table
 
 

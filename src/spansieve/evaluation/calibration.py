@@ -53,9 +53,9 @@ def calibrate(probabilities: ArrayLike, is_correct: ArrayLike, bins: int = 10) -
     >>> round(calibration.expected_error, 3), round(calibration.brier, 4)
     (0.325, 0.1775)
     """
-    probability = np.asarray(probabilities, np.float64)
-    right = np.asarray(is_correct, bool).astype(np.float64)
-    _check(probability, right, bins)
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, got {bins}")
+    probability, right = _checked(probabilities, is_correct)
     probability = probability.clip(0, 1)
     edges = np.arange(bins) / bins
     bin_index = np.searchsorted(edges, probability, side="right") - 1
@@ -108,9 +108,7 @@ def nearest_threshold(
     """
     if not 0 < precision <= 1:
         raise ValueError(f"precision must lie in (0, 1], got {precision}")
-    probability = np.asarray(probabilities, np.float64)
-    right = np.asarray(is_correct, bool)
-    _check(probability, right.astype(np.float64), 1)
+    probability, right = _checked(probabilities, is_correct)
     if num_gold < right.sum():
         raise ValueError(f"num_gold must be at least the {right.sum()} that are right, got {num_gold}")
     if not probability.size:
@@ -121,9 +119,8 @@ def nearest_threshold(
     ends = np.flatnonzero(np.append(probability[1:] != probability[:-1], True))
     reached = right[ends] / (ends + 1)
     last = int(ends[reached >= min(precision, reached.max())][-1])
-    return Threshold(
-        float(probability[last]), float(right[last] / (last + 1)), float(right[last] / max(1, num_gold)), last + 1
-    )
+    accepted, found = last + 1, int(right[last])
+    return Threshold(float(probability[last]), found / accepted, found / max(1, num_gold), accepted)
 
 
 def outcomes(
@@ -144,14 +141,13 @@ def outcomes(
     return np.array(flat, np.float64), np.array(is_correct, bool)
 
 
-def _check(probability: np.ndarray, right: np.ndarray, bins: int) -> None:
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, got {bins}")
+def _checked(probabilities: ArrayLike, is_correct: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    probability, right = np.asarray(probabilities, np.float64), np.asarray(is_correct, bool)
     if probability.ndim != 1 or probability.shape != right.shape:
         shapes = f"{probability.shape} and {right.shape}"
         raise ValueError(f"probabilities and is_correct must be two lists of one length, got shapes {shapes}")
     outside = ~((probability >= -ROUNDING) & (probability <= 1 + ROUNDING))
     if outside.any():
-        raise ValueError(
-            f"probabilities must lie between 0 and 1, got {probability[outside][0]}; a score is not a probability"
-        )
+        got = probability[outside][0]
+        raise ValueError(f"probabilities must lie between 0 and 1, got {got}; a score is not a probability")
+    return probability, right

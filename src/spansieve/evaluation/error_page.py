@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
+from string import Template
 
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import laminar
 from spansieve.evaluation.error_types import ERROR_KINDS, ErrorAnalysis, SegmentError
 from spansieve.segments import NamedSegment
 
+PAGE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
 MAX_SENTENCES = 200  # of a page
 Predicted = Mapping[NamedSegment, float | None]  # with probabilities
 _COLOURS = ("210 40 40", "150 60 200", "225 120 0", "30 110 220", "130 90 50", "40 150 70")
-_COLOUR = dict(zip((*ERROR_KINDS, "right"), _COLOURS))
-_STYLE = """
-:root { color-scheme: light dark }
-body { max-width: 76rem; margin: 0 auto; padding: 1.5rem; font: 1rem/1.6 system-ui, sans-serif }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: .6rem 2rem }
-.pair > div { overflow-x: auto; overflow-wrap: anywhere }
-table { border-collapse: collapse; font-size: .9rem } caption { text-align: start; font-weight: 600 }
-th, td { padding: .15rem .6rem; border-bottom: 1px solid #8884; text-align: end; white-space: nowrap }
-th:first-child, article td, article th { text-align: start } article td { white-space: normal }
-article { margin-top: 1.2rem; padding: .8rem 1rem; border: 1px solid #8886; border-radius: .5rem }
-mark { color: inherit; background: rgb(var(--colour) / 20%); border-bottom: 2px solid rgb(var(--colour)) }
-small { font-weight: 600; opacity: .8; padding-inline-start: .2rem }
-"""
+_OPENING = {kind: f"<mark style='--colour: {colour}'>" for kind, colour in zip((*ERROR_KINDS, "right"), _COLOURS)}
+_MARK = {kind: f"{opening}{kind}</mark>" for kind, opening in _OPENING.items()}
 
 
 def error_page(
@@ -47,30 +39,23 @@ def error_page(
     labels = sorted({label for pair in analysis.confusion for label in pair if label is not None})
     ends = [*((label, label) for label in labels), ("nothing", None)]
     confusion = [[name, *(analysis.confusion[gold, label] for _, label in ends)] for name, gold in ends]
-    return f"""<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width">
-<title>{escape(title)}</title>
-<style>{_STYLE}</style>
-<h1>{escape(title)}</h1>
-<p>{len(analysis.errors):,} errors in {len(errors):,} of {len(examples):,} sentences. {_mark("missed")}: of gold, and
-nothing predicted is paired with it. {_mark("invented")}: predicted, and nothing in gold is paired with it.
-{_mark("wrong label")}: the same tokens. {_mark("wrong boundary")}: the same label, and some of the tokens.
-{_mark("both")}: some of the tokens. {_mark("right")}: the same tokens and label.</p>
-<div class="pair"><div>{_table("errors by label, those of pairs under gold's", ["label", *ERROR_KINDS], kinds)}</div>
-<div>{_table("gold by predicted label, whatever the boundary", ["gold", *dict(ends)], confusion)}</div></div>
-<h2>The worst {len(articles):,} of them</h2>
-{"".join(articles)}
-</html>
-"""
+    return PAGE.substitute(
+        {kind.replace(" ", "_"): mark for kind, mark in _MARK.items()},
+        title=escape(title),
+        errors=f"{len(analysis.errors):,}",
+        wrong=f"{len(errors):,}",
+        sentences=f"{len(examples):,}",
+        kinds=_table("errors by label, those of pairs under gold's", ["label", *ERROR_KINDS], kinds),
+        confusion=_table("gold by predicted label, whatever the boundary", ["gold", *dict(ends)], confusion),
+        shown=f"{len(articles):,}",
+        articles="".join(articles),
+    )
 
 
 def _article(number: int, example: Example, predicted: Predicted, errors: Sequence[SegmentError]) -> str:
     kind = {segment: error.kind for error in errors for segment in (error.gold, error.predicted)}
     rows = [
-        f"<tr><td>{_mark(error.kind)}<td>{_quoted(example, error.gold, None)}"
+        f"<tr><td>{_MARK[error.kind]}<td>{_quoted(example, error.gold, None)}"
         f"<td>{_quoted(example, error.predicted, error.probability)}"
         for error in errors
     ]
@@ -89,7 +74,7 @@ def _marked(example: Example, segments: Predicted, kind: Mapping[NamedSegment | 
     nested = laminar(Example(example.tokens, tuple(segments)))[0].segments
     opening, closing = [""] * len(example), [""] * len(example)
     for segment in nested:  # by start and end: what is within another comes after it, unless both start together
-        opening[segment.start] = _opened(kind.get(segment, "right")) + opening[segment.start]
+        opening[segment.start] = _OPENING[kind.get(segment, "right")] + opening[segment.start]
     for segment in reversed(nested):
         closing[segment.end - 1] += f"{_tag(segment, segments[segment])}</mark>"
     return " ".join(map("{}{}{}".format, opening, map(escape, example.tokens), closing))
@@ -101,14 +86,6 @@ def _quoted(example: Example, segment: NamedSegment | None, probability: float |
 
 def _tag(segment: NamedSegment, probability: float | None) -> str:
     return f"<small>{escape(segment.label)}{'' if probability is None else f' {probability:.2f}'}</small>"
-
-
-def _mark(kind: str) -> str:
-    return f"{_opened(kind)}{kind}</mark>"
-
-
-def _opened(kind: str) -> str:
-    return f"<mark style='--colour: {_COLOUR[kind]}'>"
 
 
 def _table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

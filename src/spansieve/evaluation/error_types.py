@@ -16,7 +16,7 @@ segments are closer to each other than both are to those that they are paired wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -88,29 +88,25 @@ def analyse_errors(
         given = () if probabilities is None else probabilities[sentence]
         probability = {NamedSegment(*segment): value for segment, value in zip(predicted[sentence], given)}
         right.update(segment.label for segment in truth & guess)
-        for kind, wanted, found in _paired(sorted(truth - guess), sorted(guess - truth)):
+        for kind, wanted, found in _paired(truth - guess, guess - truth):
             errors.append(SegmentError(sentence, kind, wanted, found, found and probability.get(found)))
     return ErrorAnalysis(tuple(errors), right)
 
 
 def _paired(
-    gold: list[NamedSegment], predicted: list[NamedSegment]
-) -> Iterator[tuple[str, NamedSegment | None, NamedSegment | None]]:
+    gold: set[NamedSegment], predicted: set[NamedSegment]
+) -> list[tuple[str, NamedSegment | None, NamedSegment | None]]:
     overlapping = [pair for pair in product(gold, predicted) if _shared(*pair) > 0]
-    partner: dict[NamedSegment, NamedSegment] = {}  # none is of gold and of the predictions
+    errors: dict[NamedSegment, tuple[str, NamedSegment | None, NamedSegment | None]] = {}  # by where they stand
+    missed, invented = set(gold), set(predicted)
     for wanted, found in sorted(overlapping, key=lambda pair: closeness(*pair)):
-        if wanted not in partner and found not in partner:
-            partner |= {wanted: found, found: wanted}
-    is_gold = set(gold)
-    for segment in sorted(gold + predicted):
-        other = partner.get(segment)
-        if segment not in is_gold:
-            if other is None:
-                yield "invented", None, segment
-        elif other is None:
-            yield "missed", segment, None
-        else:
-            yield PAIRED_KINDS[closeness(segment, other)[0]], segment, other
+        if wanted in missed and found in invented:
+            missed.remove(wanted)
+            invented.remove(found)
+            errors[wanted] = (PAIRED_KINDS[closeness(wanted, found)[0]], wanted, found)
+    errors |= {segment: ("missed", segment, None) for segment in missed}
+    errors |= {segment: ("invented", None, segment) for segment in invented}
+    return [errors[segment] for segment in sorted(errors)]
 
 
 def closeness(gold: NamedSegment, predicted: NamedSegment) -> tuple[int, float, NamedSegment, NamedSegment]:

@@ -37,17 +37,15 @@ class Assessment:
     levels: dict[str, Scores] | None  # outer and inner, where something is nested
 
     def to_dict(self) -> dict[str, Any]:
+        """All but the predictions."""
         return {
-            "scores": self.scores.to_dict(),
-            "intervals": self.intervals.to_dict(),
-            "calibration": self.calibration.to_dict(),
-            "errors": self.errors.to_dict(),
+            **{name: getattr(self, name).to_dict() for name in ("scores", "intervals", "calibration", "errors")},
             "precision": self.precision,
-            "threshold": None if self.threshold is None else self.threshold.to_dict(),
+            "threshold": self.threshold and self.threshold.to_dict(),
             "label_thresholds": {label: found.to_dict() for label, found in self.label_thresholds.items()},
             "unknown_labels": list(self.unknown_labels),
-            "gold_outcomes": None if self.gold_outcomes is None else self.gold_outcomes.to_dict(),
-            "levels": None if self.levels is None else {name: one.to_dict() for name, one in self.levels.items()},
+            "gold_outcomes": self.gold_outcomes and self.gold_outcomes.to_dict(),
+            "levels": self.levels and {name: scores.to_dict() for name, scores in self.levels.items()},
         }
 
 
@@ -63,6 +61,7 @@ def assess(
     unknown = {segment.label for segments in gold for segment in segments} - set(predictor.labels)
     scores = evaluate(gold, predicted, [len(example) for example in examples])
     levels = evaluate_levels(gold, predicted)
+    inner = levels["inner"].micro
     probabilities = [prediction.probabilities or [] for prediction in predictions]
     outcome = outcomes(gold, predicted, probabilities)
     thresholds = {} if precision is None else _thresholds(precision, scores, predicted, *outcome)
@@ -77,7 +76,7 @@ def assess(
         label_thresholds=thresholds,
         unknown_labels=tuple(sorted(unknown)),
         gold_outcomes=gold_outcomes,
-        levels=levels if _is_any(levels["inner"]) else None,
+        levels=levels if inner.gold + inner.predicted > 0 else None,
     )
 
 
@@ -93,7 +92,3 @@ def _thresholds(
         if threshold is not None:
             thresholds[label] = threshold
     return thresholds
-
-
-def _is_any(scores: Scores) -> bool:
-    return scores.micro.gold + scores.micro.predicted > 0

@@ -5,26 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from html import escape
+from pathlib import Path
+from string import Template
 from typing import Any
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>spansieve: the service</title>
-<link rel="icon" href="page/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="page/page.css">
-</head>
-<body>
-<header><h1><a href="./">spansieve</a></h1></header>
-<main>
-{body}
-<p><a href="openapi.json">openapi.json</a> has all of it, for programs.</p>
-</main>
-</body>
-</html>
-"""
+PAGE = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
 
 
 def api_page(schema: Mapping[str, Any]) -> str:
@@ -36,7 +21,7 @@ def api_page(schema: Mapping[str, Any]) -> str:
         for method, operation in methods.items()
     ]
     models = [_model(name, model) for name, model in schema["components"]["schemas"].items() if "properties" in model]
-    return PAGE.format(body="\n".join([described, *operations, "<h2>What is sent and answered</h2>", *models]))
+    return PAGE.substitute(body="\n".join([described, *operations, "<h2>What is sent and answered</h2>", *models]))
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:

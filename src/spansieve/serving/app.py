@@ -46,12 +46,7 @@ METRICS: Responses = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Its text format."}
 }
 PROTECTED = {"/predict", "/model", "/metrics"}
-MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 def _responses(*statuses: int) -> Responses:
@@ -211,16 +206,12 @@ def _show_limits(app: FastAPI, limits: Limits) -> None:
 # ---- The page at `/`: a few files of the package, read once ----------------------------------------------------------
 
 
-def page_files() -> dict[str, tuple[bytes, str]]:
-    """The content and the media type of each file, by its name."""
-    files = (Path(__file__).parent / "page").iterdir()
-    return {file.name: (file.read_bytes(), MEDIA_TYPES[file.suffix]) for file in files if file.suffix in MEDIA_TYPES}
-
-
 def _add_page(app: FastAPI) -> None:
-    for name, (content, media_type) in page_files().items():
-        path = "/" if name == "index.html" else f"/page/{name}"
-        app.add_route(path, _file(content, media_type), methods=["GET"], include_in_schema=False)
+    for file in (Path(__file__).parent / "page").iterdir():
+        if file.suffix in MEDIA_TYPES:
+            path = "/" if file.name == "index.html" else f"/page/{file.name}"
+            answer = _file(file.read_bytes(), MEDIA_TYPES[file.suffix])
+            app.add_route(path, answer, methods=["GET"], include_in_schema=False)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

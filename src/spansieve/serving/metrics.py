@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -25,17 +24,10 @@ class Metrics:
         self.queue_length = gauge("spansieve_queue_length", "Requests that wait for the model.")
         self.ready = gauge("spansieve_ready", "1 when the model is loaded and warm.")
         self.batch_texts = histogram("spansieve_batch_texts", "Texts that went to the model together.", buckets=TEXTS)
-        self.batch_seconds = histogram(
-            "spansieve_batch_seconds", "Time that the model took for a batch.", buckets=SECONDS
-        )
+        self.batch_seconds = histogram("spansieve_batch_seconds", "The model's time for a batch.", buckets=SECONDS)
         self.tokens = counter("spansieve_tokens", "Tokens that were read.")
         self.texts = counter("spansieve_texts", "Texts that were read.")
         self.failed_texts = counter("spansieve_failed_texts", "Texts that the model failed on.")
-
-    def watch(self, queue_length: Callable[[], float], is_ready: Callable[[], bool]) -> None:
-        """Read these gauges whenever Prometheus scrapes."""
-        self.queue_length.set_function(queue_length)
-        self.ready.set_function(lambda: float(is_ready()))
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)

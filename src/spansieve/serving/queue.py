@@ -61,14 +61,6 @@ class Job(Generic[Answer]):
         else:
             self.future.set_exception(error)
 
-    @property
-    def next(self) -> Task:
-        return self.tasks[self.taken]
-
-    @property
-    def characters_left(self) -> int:
-        return sum(len(task.text) for task in self.tasks[self.taken :])
-
 
 class Batcher(Generic[Answer]):
     """The queue and its worker. `prepare` loads the model, in the worker's thread, and returns what answers a batch."""
@@ -88,7 +80,8 @@ class Batcher(Generic[Answer]):
         self._changed = threading.Condition()
         self._rate = 20_000.0  # characters per second, of the last batches
         self._thread = threading.Thread(target=self._run, name="spansieve-model", daemon=True)
-        metrics.watch(lambda: len(self._jobs), lambda: self.state is State.READY)
+        metrics.queue_length.set_function(lambda: len(self._jobs))
+        metrics.ready.set_function(lambda: self.state is State.READY)
 
     def start(self) -> None:
         self._thread.start()
@@ -122,12 +115,10 @@ class Batcher(Generic[Answer]):
         with self._changed:
             self.check_ready()
             if len(self._jobs) >= self.limits.queue:
-                characters = sum(job.characters_left for job in self._jobs)
-                seconds = max(1, math.ceil(characters / self._rate))
-                reason = (
-                    f"{self.limits.queue} requests are waiting already, which is the most; try again in {seconds} s"
-                )
-                raise RefusedError(429, "queue_full", reason, {"Retry-After": str(seconds)})
+                seconds = max(1, math.ceil(self._characters_left() / self._rate))
+                reason = f"{self.limits.queue} requests are waiting already, which is the most"
+                retry = {"Retry-After": str(seconds)}
+                raise RefusedError(429, "queue_full", f"{reason}; try again in {seconds} s", retry)
             if tasks:
                 self._jobs.append(job)
                 self._changed.notify_all()
@@ -190,8 +181,10 @@ class Batcher(Generic[Answer]):
 
     def _is_full(self) -> bool:
         texts = sum(len(job.tasks) - job.taken for job in self._jobs)
-        characters = sum(job.characters_left for job in self._jobs)
-        return texts >= self.limits.batch_texts or characters >= self.limits.batch_characters
+        return texts >= self.limits.batch_texts or self._characters_left() >= self.limits.batch_characters
+
+    def _characters_left(self) -> int:
+        return sum(len(task.text) for job in self._jobs for task in job.tasks[job.taken :])
 
     def _gather(self) -> list[tuple[Job[Answer], Task]]:
         """Take a text of each request in turn, until the batch is full. One without a turn is first in the next."""
@@ -199,10 +192,11 @@ class Batcher(Generic[Answer]):
         characters = 0
         while self._jobs and len(batch) < self.limits.batch_texts:
             job = self._jobs[0]
-            characters += len(job.next.text)
+            task = job.tasks[job.taken]
+            characters += len(task.text)
             if batch and characters > self.limits.batch_characters:
                 break
-            batch.append((job, job.next))
+            batch.append((job, task))
             job.taken += 1
             self._jobs.popleft()
             if job.taken < len(job.tasks):

@@ -25,6 +25,7 @@ class RequestModel(BaseModel):
 
 
 Position = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class CompleteSpan(RequestModel):
@@ -52,9 +53,7 @@ class TextConstraints(RequestModel):
         description="Pairs of labels that must not meet: in entities that follow one another where a model filters, "
         "that touch in others, that lie one right within the other in a nested one.",
     )
-    thresholds: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
-        {}, description="By label: entities that are less probable are not returned."
-    )
+    thresholds: dict[str, Probability] = Field({}, description="By label: less probable entities are not returned.")
 
     def to_constraints(self) -> Constraints:
         """Convert to the constraints of a text that a predictor takes."""
@@ -77,15 +76,9 @@ class PredictRequest(RequestModel):
     alternatives: Annotated[int, BeforeValidator(_whole)] = Field(
         0, ge=0, description="How many of the best segmentations of each sentence to give, the best included; 0: none."
     )
-    graph: bool = Field(
-        False, description="Give the filtered graph of each sentence: its candidates, their scores, and the edges."
-    )
-    threshold: float = Field(
-        0.0, ge=0, le=1, description="Entities that are less probable are not returned; `thresholds` by label win."
-    )
-    constraints: list[TextConstraints | None] | None = Field(
-        None, description="The constraints of each text, null for none."
-    )
+    graph: bool = Field(False, description="Give each sentence's filtered graph: candidates, their scores, edges.")
+    threshold: Probability = Field(0.0, description="Less probable ones are not returned; `thresholds` by label win.")
+    constraints: list[TextConstraints | None] | None = Field(None, description="Those of each text, null for none.")
 
     @field_validator("texts")
     @classmethod
@@ -124,9 +117,7 @@ class Entity(ResponseModel):
     end: int = Field(ge=1)
     label: str
     text: str = Field(min_length=1)
-    probability: float | None = Field(
-        ge=0,
-        le=1,
+    probability: Probability | None = Field(
         description="Of exactly this span with this label being in the output, by the model; `/model` says which of a "
         "filtered one. null where it was not asked for.",
     )
@@ -136,7 +127,7 @@ class Entity(ResponseModel):
 class Alternative(ResponseModel):
     """A segmentation of a sentence."""
 
-    probability: float = Field(ge=0, le=1, description="Of the segmentation as a whole.")
+    probability: Probability = Field(description="Of the segmentation as a whole.")
     entities: list[Entity] = Field(description="Without probabilities of their own.")
 
 
@@ -149,9 +140,9 @@ class Candidate(ResponseModel):
     last_token: int = Field(ge=0, description="That of its last token.")
     label: str
     local_score: float = Field(description="By which the filter kept it: how far its label stands above null.")
-    local_probability: float = Field(ge=0, le=1, description="That the span has this label, by the filter alone.")
+    local_probability: Probability = Field(description="That the span has this label, by the filter alone.")
     global_score: float = Field(description="What it adds to the score of a path.")
-    probability: float = Field(ge=0, le=1, description="That it is on the path.")
+    probability: Probability = Field(description="That it is on the path.")
     best: bool = Field(description="It is on the best path.")
 
 
@@ -219,25 +210,10 @@ class Health(ResponseModel):
     status: Literal["ok", "ready"]
 
 
-Code = Literal[
-    "malformed",
-    "unauthorized",
-    "not_found",
-    "method_not_allowed",
-    "unsupported_media_type",
-    "body_too_slow",
-    "body_too_large",
-    "text_too_long",
-    "texts_too_long",
-    "invalid",
-    "conflict",
-    "queue_full",
-    "model_failed",
-    "internal",
-    "not_ready",
-    "shutting_down",
-    "too_slow",
-]
+RequestCode = Literal["malformed", "unauthorized", "not_found", "method_not_allowed", "unsupported_media_type"]
+BodyCode = Literal["body_too_slow", "body_too_large", "text_too_long", "texts_too_long", "invalid", "conflict"]
+ServiceCode = Literal["queue_full", "model_failed", "internal", "not_ready", "shutting_down", "too_slow"]
+Code = Literal[RequestCode, BodyCode, ServiceCode]
 
 
 class Problem(ResponseModel):

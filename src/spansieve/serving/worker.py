@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spansieve.data.tokenizer import Token
 from spansieve.decoding.constraints import with_threshold
-from spansieve.decoding.prediction import Explanation, Graph, KBest, Prediction, Wanted
+from spansieve.decoding.prediction import Explanation, Graph, Prediction, Wanted
 from spansieve.prediction.text_predictor import TextPredictor, constraints_of_pieces, entities_of, words_of
 from spansieve.serving import schema
 from spansieve.serving.metrics import Metrics
@@ -66,13 +66,16 @@ class Worker:
             note = f"the sentence has {len(tokens)} tokens; alternatives and graphs are given up to {MAX_EXPLAINED}"
         elif task.graph and explanation.graph is None:
             note = f"a {self.predictor.head} model has no candidates and so no graph"
-        has_alternatives = is_explained and task.alternatives
+        alternatives = [
+            schema.Alternative(probability=share, entities=_entities(task.text, tokens, Prediction(segments, None)))
+            for segments, share in explanation.k_best
+        ]
         return schema.Sentence(
             start=tokens[0].start,
             end=tokens[-1].end,
             tokens=[(token.start, token.end) for token in tokens],
             entropy=explanation.entropy if is_explained else None,
-            alternatives=_alternatives(task.text, tokens, explanation.k_best) if has_alternatives else None,
+            alternatives=alternatives if is_explained and task.alternatives else None,
             graph=None if explanation.graph is None else _graph(tokens, explanation.graph),
             note=note,
         )
@@ -87,13 +90,6 @@ def _wanted(task: Task, num_tokens: int) -> Wanted | None:
 
 def _entities(text: str, tokens: Sequence[Token], prediction: Prediction) -> list[schema.Entity]:
     return [schema.Entity(**entity._asdict()) for entity in entities_of(text, tokens, prediction)]
-
-
-def _alternatives(text: str, tokens: Sequence[Token], k_best: Sequence[KBest]) -> list[schema.Alternative]:
-    return [
-        schema.Alternative(probability=probability, entities=_entities(text, tokens, Prediction(segments, None)))
-        for segments, probability in k_best
-    ]
 
 
 def _graph(tokens: Sequence[Token], graph: Graph) -> schema.Graph:
