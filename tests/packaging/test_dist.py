@@ -20,17 +20,20 @@ SOURCE = ROOT / "src" / "spansieve"
 TEXT = "Ada Lovelace met Charles Babbage in London."
 CHECK = """
 import sys
+from pathlib import Path
 from importlib.metadata import entry_points, version
 import spansieve
 from spansieve.config import preset, presets
 from spansieve.data.sample import sample_corpus
-from spansieve.serving.app import page_files
 
 assert spansieve.__file__.startswith(sys.prefix), spansieve.__file__
 assert version("spansieve") == spansieve.__version__
 assert {"demo", "builtin", "pretrained"} <= set(presets())
 assert preset("demo").model.head == "fsemicrf"
-assert {"index.html", "page.js", "page.css", "icon.svg"} <= set(page_files())
+home = Path(spansieve.__file__).parent
+for name in ("page/index.html", "page/page.js", "page/page.css", "page/icon.svg", "api_page.html"):
+    assert (home / "serving" / name).is_file(), name
+assert (home / "evaluation" / "error_page.html").is_file()
 assert len(sample_corpus().train) == 4000  # made of text files
 (factory,) = entry_points(group="spacy_factories", name="spansieve")
 assert factory.load().__name__ == "Component"
