@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 
 from spansieve import Entity, Segment, load
 from spansieve.cli.outputs import highlighted
-from spansieve.cli.predict import _write_conll
 from spansieve.data.example import Example
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.data.reader_warnings import ReaderWarnings
@@ -22,6 +20,7 @@ from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.pipeline import Pipeline
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train
+from tests.cli.conftest import terminal as terminal
 from tests.nn.heads import head_of, keep_half, oracle_of, vectors_of
 from tests.training.runs import config
 
@@ -129,11 +128,10 @@ def test_shown_on_a_terminal():
     assert shown.plain == "FC Ulm [LOC 0.80] [ORG 0.90] in Bern [LOC]."
 
 
-def test_conll_takes_the_outermost_and_says_what_it_leaves_out(folder, capsys):
-    target = io.StringIO()
-    _write_conll(target, load(folder / "model"), [{"text": TEXT}], sentences=True, constraints=None)
-    assert target.getvalue() == "FC B-ORG\nUlm I-ORG\nwon O\n. O\n\nIn O\nBern B-LOC\nrain O\n. O\n\n"
-    assert "1 entities within others left out, since tags are flat" in capsys.readouterr().err
+def test_conll_takes_the_outermost_and_reports_what_it_leaves_out(folder, terminal):
+    answer = terminal("predict", folder / "model", TEXT, "--as", "conll")
+    assert answer.out == "FC B-ORG\nUlm I-ORG\nwon O\n. O\n\nIn O\nBern B-LOC\nrain O\n. O\n\n"
+    assert "1 entities within others left out, since tags are flat" in answer.err
 
 
 @pytest.mark.parametrize("name", ["jsonl", "jsonl-text", "brat", "doccano", "prodigy", "label-studio"])
