@@ -24,7 +24,7 @@ class Agreement:
     first: str
     second: str
     texts: int
-    f1: float  # of entities with the same characters and label, whoever is taken for gold
+    f1: float  # of entities with the same characters and label; the same with either as gold
     kappa: float  # Cohen's, of tokens with their label or none; 1 where all tokens are alike to both
 
 

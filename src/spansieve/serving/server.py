@@ -66,7 +66,7 @@ class Service:
         """Serve until SIGTERM or Ctrl-C; what was accepted by then is finished. Raises what made loading fail."""
         config = uvicorn.Config(
             self.app,
-            log_config=None,  # by `logging`, as whoever started it has set it up
+            log_config=None,  # the caller sets up `logging`
             log_level="warning",
             access_log=False,
             lifespan="on",
