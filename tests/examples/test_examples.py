@@ -61,12 +61,6 @@ def test_train_and_predict(run, tmp_path):
     assert (tmp_path / "run" / "model").is_dir()
 
 
-def test_a_crf_on_your_network(run):
-    out = run("crf_on_your_network.py", "--epochs", 2)
-    assert figures(out)[0] > 30
-    assert re.search(r"^entropy \d+\.\d+$", out, flags=re.MULTILINE)
-
-
 def test_a_bilstm_with_each_layer(run):
     """With little to learn from. Without the filtering loss the last two are at 0."""
     out = run("bilstm_layers.py", "--sentences", 500, "--epochs", 5)

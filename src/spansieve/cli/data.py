@@ -70,7 +70,7 @@ def data(
 
 
 def _annotators(path: Path, format: str | None) -> list[str]:
-    """Those that a file names, where they are several and its format can be read by them."""
+    """Return the annotators that a file names, where they are several and its format can be read by them."""
     names = annotators_in(path) if (format or format_of(path)) in ("label-studio", "prodigy") else []
     return names if len(names) > 1 else []
 

@@ -54,7 +54,7 @@ def agreement_of(annotators: Mapping[str, Sequence[Example]]) -> AgreementReport
 
 
 def _by_text(examples: Iterable[Example]) -> Annotated:
-    """By characters: where an entity cuts a token, annotators have different tokens of one text."""
+    """Group annotations by text, in characters: where an entity cuts a token, annotators have different tokens."""
     seen: Counter[str] = Counter()
     annotated: Annotated = {}
     for document in documents_of_examples(replace(example, document=None) for example in examples):

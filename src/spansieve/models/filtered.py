@@ -40,7 +40,7 @@ class FilteredHead(Head):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
         self.beta, self.filtering_weight = config.beta, config.filtering_weight
-        self.limits = FilterLimits(1 if self.filter_labels else config.labels_per_span, config.budget)
+        self.limits = FilterLimits(1 if self.filter_labels else min(config.labels_per_span, len(labels)), config.budget)
         self.is_loss_filtered = config.global_loss == "filtered"
 
     @property

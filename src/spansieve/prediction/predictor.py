@@ -12,7 +12,7 @@ from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints
 from spansieve.decoding.decoders import DecoderSettings
-from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
+from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
@@ -53,8 +53,7 @@ def load(
 
 
 class Predictor(TextPredictor):
-    """A predictor with torch, on the tagger's device. At most `batch_tokens` are read at once, or one sequence; what
-    comes out does not depend on it.
+    """A predictor with torch, on the tagger's device.
 
     Under a model that filters, an entity's probability is its marginal given the candidates, or `with-filter` that
     times the filter's probability of the span's label: not a marginal of one distribution, but nearer to how often such
@@ -70,9 +69,8 @@ class Predictor(TextPredictor):
         batch_tokens: int | None = None,
         probability: Probability = "given-candidates",
     ) -> None:
-        super().__init__(tokenizer)
-        check_probability(probability)
-        self.tagger, self.batch_tokens, self.probability = tagger, batch_tokens, probability
+        super().__init__(tokenizer, batch_tokens, probability)
+        self.tagger = tagger
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens
 from spansieve.decoding.character_constraints import placed
 from spansieve.decoding.constraints import Constraints, checked_constraints, with_threshold
 from spansieve.decoding.decoders import DecoderSettings
-from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
+from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
 from spansieve.segments import Entity
 
 if TYPE_CHECKING:
@@ -27,15 +27,22 @@ class TextPredictor(ABC):
     """Find the entities of texts. `text[e.start:e.end] == e.text` for each of them.
 
     Texts are cut into tokens by `tokenizer`. With `sentences=False` a text is one sequence, with one segmentation for
-    all of it; otherwise each of its sentences is. Either may be of any length: nothing is cut off.
+    all of it; otherwise each of its sentences is. Either may be of any length: nothing is cut off. At most
+    `batch_tokens` are read at once, or one sequence; what comes out does not depend on it.
     """
 
     can_explain = False  # whether `explain_tokens` gives more than predictions
-    batch_tokens: int | None = None
-    probability: Probability = "given-candidates"
 
-    def __init__(self, tokenizer: Tokenizer = tokens_of_text) -> None:
-        self.tokenizer = tokenizer
+    def __init__(
+        self,
+        tokenizer: Tokenizer = tokens_of_text,
+        batch_tokens: int | None = None,
+        probability: Probability = "given-candidates",
+    ) -> None:
+        if batch_tokens is not None and batch_tokens < 1:
+            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        check_probability(probability)
+        self.tokenizer, self.batch_tokens, self.probability = tokenizer, batch_tokens, probability
 
     @property
     @abstractmethod

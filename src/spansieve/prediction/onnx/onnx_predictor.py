@@ -48,8 +48,7 @@ def load(
 
 
 class OnnxPredictor(TextPredictor):
-    """A predictor with onnxruntime, without torch. At most `batch_tokens` are read at once, or one sequence; what comes
-    out does not depend on it."""
+    """A predictor with onnxruntime, without torch."""
 
     def __init__(
         self,
@@ -59,11 +58,8 @@ class OnnxPredictor(TextPredictor):
         batch_tokens: int | None = None,
         probability: Probability = "given-candidates",
     ) -> None:
-        super().__init__(tokenizer)
-        if batch_tokens is not None and batch_tokens < 1:
-            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        super().__init__(tokenizer, batch_tokens, probability)
         self.description, self.backend = description, backend
-        self.batch_tokens, self.probability = batch_tokens, probability
 
     @property
     def labels(self) -> tuple[str, ...]:
