@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from spansieve.crf.layers import NestedLayer as NestedLayer
     from spansieve.crf.layers import SemiMarkovLayer as SemiMarkovLayer
     from spansieve.crf.linear_chain import LinearChain as LinearChain
+    from spansieve.crf.linear_chain import TagConstraints as TagConstraints
     from spansieve.crf.losses import FilteredLosses as FilteredLosses
     from spansieve.crf.losses import filtered_losses as filtered_losses
     from spansieve.crf.losses import filtering_loss as filtering_loss
     from spansieve.crf.nested import NestedSegments as NestedSegments
     from spansieve.crf.overlaps import best_disjoint as best_disjoint
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
-    from spansieve.crf.tag_constraints import TagConstraints as TagConstraints
 
 _MODULES = {
     "Candidates": "candidates",
@@ -40,7 +40,7 @@ _MODULES = {
     "NestedSegments": "nested",
     "SemiMarkov": "semi_markov",
     "SemiMarkovLayer": "layers",
-    "TagConstraints": "tag_constraints",
+    "TagConstraints": "linear_chain",
     "best_disjoint": "overlaps",
     "filtered_losses": "losses",
     "filtering_loss": "losses",

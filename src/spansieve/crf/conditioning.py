@@ -31,8 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidate_distribution import CandidateDistribution
-from spansieve.crf.candidates import Candidates
+from spansieve.crf.candidates import CandidateDistribution, Candidates
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.evidence import (
     DepthLabels,

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidate_distribution import CandidateDistribution
-from spansieve.crf.candidates import Candidates, checked_limits
+from spansieve.crf.candidates import CandidateDistribution, Candidates, checked_limits
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.flat_segments import (
     FlatSegments,
