@@ -24,8 +24,7 @@ from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.data.overlap_resolution import depths
 from spansieve.models.heads import HEADS
-from spansieve.models.host_transfer import candidates_to_host, pack
-from spansieve.models.torch_backend import TorchBackend, takes_ready_masks
+from spansieve.models.torch_backend import TorchBackend, candidates_to_host, pack, takes_ready_masks
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import feature_workers
 from spansieve.prediction.pipeline import Pipeline, reader_of
