@@ -31,8 +31,7 @@ from spansieve.training.accelerator import build_accelerator
 from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
 from spansieve.training.dev_score import DevScore, score_on
-from spansieve.training.ema import EMA
-from spansieve.training.optimizer import build_optimizer, set_rates
+from spansieve.training.optimizer import EMA, build_optimizer, set_rates
 from spansieve.training.run_folder import CHECKPOINTS, MODEL, TrainingError, on_disk
 from spansieve.training.warm_start import Start, take_weights
 
