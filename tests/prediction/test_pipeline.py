@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from spansieve.config import EncoderConfig
-from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
+from spansieve.crf import FilteredSemiMarkov, filtered_semi_markov
 from spansieve.crf.candidates import candidate_mask
 from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
@@ -52,7 +52,7 @@ def small_chunks(monkeypatch):
 def packed(monkeypatch):
     """Candidates are packed on the device: on a GPU where there is one, otherwise as if the CPU were one."""
     if not torch.cuda.is_available():
-        monkeypatch.setattr(filtered_from_scores, "kernel_for", lambda scores: kernels_cuda())
+        monkeypatch.setattr(filtered_semi_markov, "kernel_for", lambda scores: kernels_cuda())
         monkeypatch.setattr(TorchBackend, "__init__", as_on_device(TorchBackend.__init__))
     return "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -14,19 +14,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import CandidateDistribution, Candidates, checked_limits
+from spansieve.crf.candidates import (
+    CandidateDistribution,
+    Candidates,
+    candidate_mask,
+    candidates_of_mask,
+    checked_limits,
+)
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.flat_segments import (
     FlatSegments,
+    check_disjoint,
     dense_index,
     flat_segments,
     in_order,
     named_at,
     segments_by_sentence,
 )
-from spansieve.crf.gold import FlatParts, Gold, Parts, Triples
+from spansieve.crf.gold import FlatParts, Gold, Parts, Triples, entity_gold
 from spansieve.crf.kernels import FilterLimits, Sums, reference
+from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.kernels.semirings import Semiring
+from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
 
 
@@ -82,7 +91,37 @@ class FilteredSemiMarkov(CandidateDistribution):
         synchronises the host.
         """
         limits = checked_limits(labels_per_span, budget)
-        return _maker()(local_scores, global_scores, transition, lengths, gold, skip, limits, kernel)
+        scores = checked_scores("global_scores", global_scores, 4, look=False)
+        kernel = kernel or kernel_for(scores)
+        # The compiled filter looks at the local scores that decide something, at the global ones of what it keeps, and
+        # at the transition and the lengths.
+        is_fused = can(kernel, "segments_from_scores")
+        if not is_fused:
+            scores = checked_scores("global_scores", scores, 4)
+        local_scores = checked_scores("local_scores", local_scores, 4, look=not is_fused)
+        if local_scores.shape != scores.shape:
+            shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
+            raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
+        num_sentences, num_tokens, max_width, num_labels = scores.shape
+        if max_width < 1 or num_labels < 1:
+            raise ValueError(f"global_scores must have at least one width and one label, got {tuple(scores.shape)}")
+        transition = checked_transition(transition, scores, num_labels, look=not is_fused)
+        lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
+        ready = None if gold is None else entity_gold(gold, scores, lengths)
+        if ready is not None and ready.segments is not None:
+            check_disjoint(ready.segments)
+        local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
+        local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
+        inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready, skip, limits)
+        on_cpu, on_cpu_dense, on_cuda = _device_classes()
+        if is_fused:
+            is_dense_cheaper = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
+            return (on_cpu_dense if is_dense_cheaper else on_cpu)(inputs, kernel)
+        if can(kernel, "dense_filtered_sums"):
+            return on_cuda(inputs, kernel)
+        mask = candidate_mask(local_scores, lengths, ready, skip, limits)
+        candidates = Candidates(*candidates_of_mask(mask), lengths, num_tokens, max_width)
+        return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.filtered(semiring, scores, transition, self.candidates, self.skip)
@@ -196,11 +235,12 @@ class FilteredFromScores(FilteredSemiMarkov):
 
 
 @functools.cache
-def _maker():
-    """The maker of the distribution of dense scores: subclasses of this one, which cannot be imported at the top."""
-    from spansieve.crf.filtered_from_scores import filtered_from_scores
+def _device_classes() -> tuple[type, type, type]:
+    """The subclasses for a CPU, for one where nearly all is kept, and for a GPU; not to be imported at the top."""
+    from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
+    from spansieve.crf.filtered_cuda import FilteredOnCuda
 
-    return filtered_from_scores
+    return FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
 
 
 def _raise_no_edge(segments: FlatSegments, at: int, where: str) -> None:
