@@ -83,7 +83,7 @@ def train(
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver
     from spansieve.data.splits import described_part, split_examples
-    from spansieve.training.accelerator import is_main_process
+    from spansieve.training.run import is_main_process
     from spansieve.training.run import train as run
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one prints

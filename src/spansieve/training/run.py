@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from spansieve.models.storage import CARD, encoder_name, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
-from spansieve.training.accelerator import check_trackers
 from spansieve.training.callbacks import DataCounts, Observer, Silent
 from spansieve.training.run_folder import (
     CURVES,
@@ -37,6 +37,8 @@ from spansieve.training.run_folder import (
 )
 from spansieve.training.trainer import Trainer
 from spansieve.training.warm_start import Start
+
+TRACKERS = ("tensorboard", "wandb")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,18 @@ def train(
         if state.is_main_process:
             on_disk(folder, lambda: _write(result, folder))
     return result
+
+
+def is_main_process(use_cpu: bool = False) -> bool:
+    return PartialState(cpu=use_cpu).is_main_process
+
+
+def check_trackers(trackers: Sequence[str]) -> None:
+    for name in trackers:
+        if name not in TRACKERS:
+            raise ValueError(f"tracker must be one of {', '.join(TRACKERS)}, got {name!r}")
+        if find_spec(name) is None:
+            raise ValueError(f"tracker {name} needs its package: pip install {name}")
 
 
 def _check_data(train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> None:
