@@ -250,12 +250,7 @@ class NestedGiven(NestedSegments):
     """
 
     def __init__(
-        self,
-        model: NestedSegments,
-        candidates: Candidates,
-        scores: Tensor,
-        transition: Tensor,
-        is_required: Tensor,
+        self, model: NestedSegments, candidates: Candidates, scores: Tensor, transition: Tensor, is_required: Tensor
     ) -> None:
         device = scores.device
         label = candidates.label if model.has_labels else torch.zeros_like(candidates.label)

@@ -15,13 +15,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import CandidateDistribution, Candidates, checked_limits
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    flat_segments,
-    named_at,
-    offsets_of,
-    segments_by_sentence,
-)
+from spansieve.crf.flat_segments import FlatSegments, flat_segments, named_at, offsets_of, segments_by_sentence
 from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.kernels import RequiredDepths, Sums, reference
 from spansieve.crf.kernels.semirings import Semiring

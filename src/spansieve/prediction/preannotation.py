@@ -87,11 +87,7 @@ def to_prodigy(suggestion: Suggestion) -> dict[str, Any]:
             }
             for entity in suggestion.entities
         ],
-        "meta": {
-            **(meta if isinstance(meta, dict) else {}),
-            "score": suggestion.score,
-            "model": suggestion.version,
-        },
+        "meta": {**(meta if isinstance(meta, dict) else {}), "score": suggestion.score, "model": suggestion.version},
     }
 
 

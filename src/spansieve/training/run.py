@@ -24,17 +24,7 @@ from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
 from spansieve.training.callbacks import DataCounts, Observer, Silent
-from spansieve.training.run_folder import (
-    CURVES,
-    MODEL,
-    RESULTS,
-    RUN,
-    about_run,
-    check_folder,
-    dotted,
-    locked,
-    on_disk,
-)
+from spansieve.training.run_folder import CURVES, MODEL, RESULTS, RUN, about_run, check_folder, dotted, locked, on_disk
 from spansieve.training.trainer import Trainer
 from spansieve.training.warm_start import Start
 
