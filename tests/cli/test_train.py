@@ -149,8 +149,7 @@ def test_a_crf_takes_segments_of_any_width(terminal, corpus, train):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "nonsense"], "unknown preset 'nonsense'; known are"),
-        (["--preset", "demo", "--config", "x.toml"], "only one of --config and --preset can be given"),
+        (["--config", "nonsense"], "unknown preset 'nonsense'; known are"),
         (["--config", "nowhere.toml"], "nowhere.toml: No such file or directory"),
         (["--config", "train.conll"], "train.conll must be a TOML file"),
         (["--head", "abacus"], "model.head must be one of fsemicrf, crf"),

@@ -15,7 +15,7 @@ from spansieve.segments import NamedSegment
 from tests.decoding import typed_constraints
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("decoding/constraints.py", "crf/evidence.py", "segments.py", "labels.py")
+SOURCES = ("decoding/constraints.py", "crf/evidence.py", "segments.py")
 
 
 def test_plain_tuples_are_named():

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from spansieve.labels import LabelSet
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
 
 FOLDER = Path("runs/demo")
 

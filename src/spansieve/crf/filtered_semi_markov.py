@@ -237,8 +237,7 @@ class FilteredFromScores(FilteredSemiMarkov):
 @functools.cache
 def _device_classes() -> tuple[type, type, type]:
     """The subclasses for a CPU, for one where nearly all is kept, and for a GPU; not to be imported at the top."""
-    from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
-    from spansieve.crf.filtered_cuda import FilteredOnCuda
+    from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
 
     return FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
 

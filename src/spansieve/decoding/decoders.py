@@ -25,8 +25,7 @@ from spansieve.decoding.batch_scores import (
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.prediction import Prediction
 from spansieve.decoding.tag_codec import TagCodec
-from spansieve.labels import LabelSet
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import LabelSet, NamedSegment, Segment
 
 Kind = Literal["linear-chain", "semi-markov", "filtered", "nested"]
 NUM_SCORES: dict[Kind, int] = {"linear-chain": 1, "semi-markov": 1, "filtered": 2, "nested": 2}

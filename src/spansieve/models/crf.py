@@ -15,9 +15,8 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Gold, LinearChain, TagConstraints, given
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.tag_codec import TagCodec
-from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, Unknown, known_of
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
 
 
 class CRF(Head):

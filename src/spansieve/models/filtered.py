@@ -19,9 +19,8 @@ from spansieve.crf.flat_segments import FlatSegments, covered_tokens
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
 from spansieve.decoding.decoders import DecoderSettings, Kind
-from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, Ranges, Unknown, dense_shape, known_of
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
 
 
 class GraphCounts(NamedTuple):

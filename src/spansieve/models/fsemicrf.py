@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.crf.losses import with_margin
-from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import prefix_sums, span_scorer, span_sums
+from spansieve.segments import LabelSet
 
 
 class FSemiCRF(FilteredHead):

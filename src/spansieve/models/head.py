@@ -16,8 +16,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
 from spansieve.crf.evidence import Span
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
-from spansieve.labels import LabelSet
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
 
 Ranges = Sequence[tuple[int, int]]  # of tokens, end exclusive, from left to right
 Unknown = Sequence[Ranges] | None  # of each sentence

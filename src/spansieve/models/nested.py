@@ -9,10 +9,10 @@ from torch import Tensor
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.crf.losses import with_margin
-from spansieve.labels import LabelSet
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.head import HeadGold
 from spansieve.models.span_selection import FilterOnly
+from spansieve.segments import LabelSet
 
 
 class Nested(FSemiCRF):

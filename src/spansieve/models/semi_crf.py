@@ -11,10 +11,9 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Gold, SemiMarkov, given
 from spansieve.crf.flat_segments import covering
 from spansieve.decoding.decoders import DecoderSettings
-from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, Unknown, dense_shape, known_of
 from spansieve.nn.span_scorers import span_scorer
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
 
 
 class SemiCRF(Head):

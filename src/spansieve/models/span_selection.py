@@ -11,10 +11,10 @@ from torch import Tensor
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, FilteredSemiMarkov
 from spansieve.crf.kernels import FilterLimits
-from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import span_scorer
+from spansieve.segments import LabelSet
 
 
 class WithoutTransitions(FilteredHead):

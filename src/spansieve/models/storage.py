@@ -21,10 +21,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from spansieve.config import BUILTIN, ModelConfig, from_dict, to_dict
-from spansieve.labels import LabelSet
 from spansieve.models.tagger import Tagger
 from spansieve.persistence.atomic import save_weights, system_errors, write_durably
 from spansieve.persistence.manifest import Manifest, ModelError, json_values, read_object, refusing
+from spansieve.segments import LabelSet
 
 CONFIG, WEIGHTS, ENCODER, CARD = "config.json", "model.safetensors", "encoder", "README.md"
 MODEL = Manifest("spansieve model", 1, CONFIG, "spansieve train")

@@ -18,11 +18,10 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import flat, laminar
-from spansieve.labels import LabelSet
 from spansieve.models.head import Head, HeadGold, Unknown
 from spansieve.models.heads import head_class
 from spansieve.nn.encoder import build_encoder
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import LabelSet, NamedSegment, Segment
 
 
 @dataclass(frozen=True, eq=False)

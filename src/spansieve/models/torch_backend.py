@@ -14,7 +14,7 @@ from torch import Tensor
 
 from spansieve.crf import SemiMarkov
 from spansieve.crf.candidates import kept_mask
-from spansieve.crf.filtered_cuda import FilteredOnCuda
+from spansieve.crf.filtered_by_device import FilteredOnCuda
 from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
