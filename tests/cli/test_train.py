@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from spansieve.cli.progress import duration
+from spansieve.data.batching import split_examples
 from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.splits import split_examples
 from spansieve.training import run, trainer
 from spansieve.training.run_folder import fingerprint
 from tests.training import runs

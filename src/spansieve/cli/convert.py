@@ -11,10 +11,10 @@ from rich.console import Console
 from spansieve.cli.data import FORMAT_HELP, ReadOptions, read_options, show_notes
 from spansieve.cli.inputs import read_labelled, read_with_warnings
 from spansieve.cli.options import DataFormat
+from spansieve.data.batching import described_part, split_examples
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
 from spansieve.data.overlap_resolution import flat_examples
 from spansieve.data.reader_warnings import ReaderWarnings
-from spansieve.data.splits import described_part, split_examples
 from spansieve.data.tag_schemes import SCHEMES
 
 WRITABLE = ", ".join(name for name, format in FORMATS.items() if format.writer)

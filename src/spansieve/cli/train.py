@@ -81,7 +81,7 @@ def train(
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.progress import TerminalObserver
-    from spansieve.data.splits import described_part, split_examples
+    from spansieve.data.batching import described_part, split_examples
     from spansieve.training.run import is_main_process
     from spansieve.training.run import train as run
 

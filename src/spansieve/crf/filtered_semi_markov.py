@@ -137,15 +137,10 @@ class FilteredSemiMarkov(CandidateDistribution):
         max_score, is_chosen = self._kernel.filtered_best(
             self.candidates, self.scores.detach(), self.transition.detach(), self.skip
         )
-        return max_score, self._chosen(is_chosen.cpu().numpy())
+        return max_score, self._structures(is_chosen)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        return self._chosen(is_part.cpu().numpy())
-
-    def _chosen(self, is_chosen: np.ndarray) -> list[tuple[Segment, ...]]:
-        index = is_chosen.nonzero()[0]
-        offsets, *columns = self.candidates.on_host()
-        return segments_by_sentence(FlatSegments(np.searchsorted(index, offsets), *(x[index] for x in columns)))
+        return segments_by_sentence(self.candidates.on_host().where(is_part.cpu().numpy()))
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = in_order(flat_segments(structures))

@@ -26,6 +26,18 @@ class FlatSegments(NamedTuple):
     def sentence(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
+    def where(self, is_kept: np.ndarray) -> FlatSegments:
+        """Select those that a mask keeps."""
+        return self.at(np.flatnonzero(is_kept))
+
+    def at(self, index: np.ndarray) -> FlatSegments:
+        """Select those at some indices, which are in order."""
+        return FlatSegments(np.searchsorted(index, self.offsets), *(column[index] for column in self[1:]))
+
+    def ordered(self, order: np.ndarray) -> FlatSegments:
+        """Put those of each sentence into another order."""
+        return FlatSegments(self.offsets, *(column[order] for column in self[1:]))
+
 
 def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
     """Flatten one sequence of (start, end, label) per sentence."""
@@ -190,8 +202,7 @@ def index_in(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
 
 def in_order(segments: FlatSegments) -> FlatSegments:
     """Sort segments from left to right within each sentence, as a path goes."""
-    order = np.lexsort((segments.start, segments.sentence))
-    return FlatSegments(segments.offsets, *(x[order] for x in segments[1:]))
+    return segments.ordered(np.lexsort((segments.start, segments.sentence)))
 
 
 def covered_tokens(segments: FlatSegments, num_tokens: int) -> np.ndarray:

@@ -108,7 +108,7 @@ class NestedSegments(CandidateDistribution):
     def _parts(self, structures: Triples) -> Parts:
         segments = flat_segments(structures)
         order = _outermost_first(segments.sentence, segments.start, segments.end)
-        segments = FlatSegments(segments.offsets, *(column[order] for column in segments[1:]))
+        segments = segments.ordered(order)
         node, sentence = self._index_of(segments), segments.sentence
         label = self._nodes.label.cpu().numpy()[node]
         around = containers(segments)

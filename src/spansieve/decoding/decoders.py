@@ -223,9 +223,7 @@ def _under_rules(
     probabilities = np.where(is_required, 1.0, probabilities)
     pairs = zip(of_segment, probabilities.tolist())
     is_kept = np.array([not rule.is_below(segment, value) for (rule, segment), value in pairs], bool)
-    kept_before = np.concatenate(([0], np.cumsum(is_kept)))
-    kept = FlatSegments(kept_before[segments.offsets], *(column[is_kept] for column in segments[1:]))
-    return kept, probabilities[is_kept]
+    return segments.where(is_kept), probabilities[is_kept]
 
 
 def _check_numbers(scores: np.ndarray) -> None:

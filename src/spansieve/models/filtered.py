@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments, given
+from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, Gold, NestedSegments, given
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
 from spansieve.crf.flat_segments import FlatSegments, covered_tokens
 from spansieve.crf.kernels import FilterLimits
@@ -36,6 +36,7 @@ class FilteredHead(Head):
 
     kind: ClassVar[Kind] = "filtered"
     skip: bool = False  # whether a path may leave candidates out
+    transition: Tensor  # between the labels of neighbours, (Y, Y)
     margin: float = 0.0  # by which the local score of null is lowered before the filter sees it
     # Whether the filter alone decides on a span's label: a second one would never be chosen, or would tie.
     filter_labels: ClassVar[bool] = False
@@ -94,6 +95,10 @@ class FilteredHead(Head):
             return local_scores, self.limits
         null = torch.full_like(local_scores[..., :1], -torch.inf)
         return torch.cat((null, local_scores[..., 1:].detach()), -1), FilterLimits(len(self.labels))
+
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        inputs = (*scores, self.transition, lengths)
+        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
     def local_log_probabilities(self, scores: tuple[Tensor, ...]) -> Tensor:
         """Compute log P(label of this span) by the filter alone, as it was learned, (B, L, K, Y), from the scores."""

@@ -91,8 +91,8 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        options = {"batch_tokens": self.batch_tokens, "probability": self.probability, "constraints": constraints}
-        return predict_segments(self.tagger, sentences, probabilities, **options)  # type: ignore[arg-type]
+        options = (self.batch_tokens, self.probability, constraints)
+        return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def explain_tokens(
         self,

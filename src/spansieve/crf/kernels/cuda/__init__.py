@@ -159,9 +159,7 @@ def dense_filtered_best(
     nodes = FlatSegments(offsets_of(sentence, B), start[order], end[order], label[order])
     options = {"skip": skip, "threads": torch.get_num_threads()}
     max_score, is_chosen = cpu.filtered_best(*nodes, flat[order], transition_here, lengths_here, **options)
-    index = is_chosen.nonzero()[0]
-    chosen = FlatSegments(np.searchsorted(index, nodes.offsets), *(column[index] for column in nodes[1:]))
-    return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(chosen)
+    return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(nodes.where(is_chosen))
 
 
 def _on_host(
