@@ -17,8 +17,8 @@ from spansieve.cli.outputs import json_line, write_json
 if TYPE_CHECKING:
     from spansieve.data.example import Example
     from spansieve.models.filtered import FilteredHead
-    from spansieve.prediction.error_analysis import GoldOutcomes
     from spansieve.prediction.model_evaluation import Assessment
+    from spansieve.prediction.predictor import GoldOutcomes
 
 ERROR_FILES = (".jsonl", ".html")
 MIN_LOSS = 0.01  # the share of gold from which on there is a next step

@@ -26,36 +26,7 @@ if TYPE_CHECKING:
 Form = Literal["jsonl", "csv", "tsv", "conll", "text"]
 SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 SUFFIXES |= {".conll": "conll", ".txt": "text"}
-
-
 Values = Sequence[str] | None  # of an option that may be given several times
-Fixed = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fixed",
-        metavar="FILE.jsonl",
-        help="texts as JSON lines, each with its required entities, forbidden ones and complete spans",
-    ),
-]
-Require = Annotated[
-    list[str] | None,
-    typer.Option("--require", metavar="PHRASE=LABEL", help="an entity wherever it stands, such as 'Acme Inc.=ORG'"),
-]
-Forbid = Annotated[
-    list[str] | None,
-    typer.Option("--forbid", metavar="PHRASE[=LABEL]", help="no entity wherever it stands, or none with this label"),
-]
-Ban = Annotated[
-    list[str] | None, typer.Option("--ban", metavar="A>B", help="labels that must not follow one another: PER>LOC")
-]
-Threshold = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--threshold",
-        metavar="[LABEL=]P",
-        help="leave out what is less probable, of a label or of all; `evaluate --precision` suggests one",
-    ),
-]
 
 
 def predict(
@@ -68,11 +39,31 @@ def predict(
     whole: Whole = False,
     text_column: TextColumn = None,
     sentences: Sentences = True,
-    threshold: Threshold = None,
-    fixed: Fixed = None,
-    require: Require = None,
-    forbid: Forbid = None,
-    ban: Ban = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[LABEL=]P",
+            help="leave out what is less probable, of a label or of all; `evaluate --precision` suggests one",
+        ),
+    ] = None,
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="texts as JSON lines, each with its required entities, forbidden ones and complete spans",
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PHRASE=LABEL", help="an entity wherever it stands, such as 'Acme Inc.=ORG'"),
+    ] = None,
+    forbid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PHRASE[=LABEL]", help="no entity wherever it stands, or none with this label"),
+    ] = None,
+    ban: Annotated[
+        list[str] | None, typer.Option(metavar="A>B", help="labels that must not follow one another: PER>LOC")
+    ] = None,
     output: OutputFile = None,
     as_: Annotated[
         Form | None,

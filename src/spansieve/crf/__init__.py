@@ -27,26 +27,20 @@ if TYPE_CHECKING:
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
 
 _MODULES = {
-    "Candidates": "candidates",
-    "Distribution": "distribution",
-    "FilteredLosses": "losses",
-    "FilteredSemiMarkov": "filtered_semi_markov",
-    "FilteredSemiMarkovLayer": "layers",
-    "Gold": "gold",
-    "Known": "evidence",
-    "LinearChain": "linear_chain",
-    "LinearChainLayer": "layers",
-    "NestedLayer": "layers",
-    "NestedSegments": "nested",
-    "SemiMarkov": "semi_markov",
-    "SemiMarkovLayer": "layers",
-    "TagConstraints": "linear_chain",
-    "best_disjoint": "overlaps",
-    "filtered_losses": "losses",
-    "filtering_loss": "losses",
-    "given": "conditioning",
+    "candidates": ("Candidates",),
+    "conditioning": ("given",),
+    "distribution": ("Distribution",),
+    "evidence": ("Known",),
+    "filtered_semi_markov": ("FilteredSemiMarkov",),
+    "gold": ("Gold",),
+    "layers": ("FilteredSemiMarkovLayer", "LinearChainLayer", "NestedLayer", "SemiMarkovLayer"),
+    "linear_chain": ("LinearChain", "TagConstraints"),
+    "losses": ("FilteredLosses", "filtered_losses", "filtering_loss"),
+    "nested": ("NestedSegments",),
+    "overlaps": ("best_disjoint",),
+    "semi_markov": ("SemiMarkov",),
 }
-__all__ = sorted(_MODULES)
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 __getattr__ = lazy_members(__name__, _MODULES)  # so that the NumPy kernels come without torch
 
 

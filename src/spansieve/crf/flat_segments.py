@@ -176,6 +176,18 @@ def offsets_of(sentence: np.ndarray, num_sentences: int) -> np.ndarray:
     return np.searchsorted(sentence, np.arange(num_sentences + 1))
 
 
+def segments_at(index: np.ndarray, shape: Sequence[int]) -> tuple[FlatSegments, np.ndarray]:
+    """The segments at ascending flat indices in (B, L, K, Y), sorted by (sentence, end, start, label), and which of the
+    indices each is of."""
+    num_sentences, num_tokens, max_width, num_labels = shape
+    span, label = np.divmod(index, num_labels)
+    first, width = np.divmod(span, max_width)
+    sentence, start = np.divmod(first, num_tokens)
+    end = start + width + 1
+    order = np.argsort((sentence * (num_tokens + 1) + end) * (num_tokens + 1) + start, kind="stable")
+    return FlatSegments(offsets_of(sentence, num_sentences), start[order], end[order], label[order]), order
+
+
 def dense_index(segments: Any, shape: Sequence[int]) -> Any:
     """The flat index of segments in (B, L, K, Y): an array for FlatSegments, a tensor for Candidates."""
     _, num_tokens, max_width, num_labels = shape

@@ -1,14 +1,15 @@
-"""Is one system better than another, or was it luck? Paired tests on the same sentences or documents.
+"""Is one system better than another, or was it luck? Paired tests on the same sentences.
 
-Axes: B sentences, U units of resampling (sentences, or documents where there are some), R resamples. A row of the
-arrays below is one unit: true positives and predictions of system a, true positives and predictions of system b, gold.
+Axes: B sentences, R resamples. A row of the arrays below is a unit of resampling, a sentence or a document: true
+positives and predictions of system a, true positives and predictions of system b, gold. The tests take the rows of one
+corpus, or of several, of which they test the mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -58,13 +59,6 @@ class Comparison:
         return {**vars(self), **systems, "differences": [difference.index for difference in self.differences]}
 
 
-class PairedDifference(NamedTuple):
-    """A difference of F1 (b less a) with its bootstrap interval and the p-value of approximate randomisation."""
-
-    difference: Interval
-    p_value: float
-
-
 def compare(
     gold: Sequence[Segments],
     a: Sequence[Segments],
@@ -82,40 +76,16 @@ def compare(
     (True, 20)
     """
     rows = [paired_counts(gold, a, b)]
-    p_value, interval = _paired_bootstrap(rows, confidence, resamples, seed)
+    p_value, interval = paired_bootstrap(rows, confidence, resamples, seed)
     return Comparison(
         evaluate(gold, a, lengths),
         evaluate(gold, b, lengths),
         interval,
-        _randomisation(rows, resamples, seed),
+        randomisation(rows, resamples, seed),
         p_value,
         differences_of(gold, a, b),
         resamples,
     )
-
-
-def paired_difference(
-    rows: Sequence[np.ndarray], confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> PairedDifference:
-    """Test the difference of micro F1 on one corpus, or the mean of the differences on several.
-
-    `rows` has one array of `paired_counts` per corpus; a resample draws from each of them.
-    """
-    _, interval = _paired_bootstrap(rows, confidence, resamples, seed)
-    return PairedDifference(interval, _randomisation(rows, resamples, seed))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for their number (Holm 1979): the chance of any false alarm among all of them is held.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    corrected, largest = [0.0] * len(p_values), 0.0
-    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        corrected[i] = largest
-    return corrected
 
 
 def differences_of(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments]) -> tuple[Difference, ...]:
@@ -128,26 +98,13 @@ def differences_of(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[
     return tuple(differences)
 
 
-def paired_counts(
-    gold: Sequence[Segments],
-    a: Sequence[Segments],
-    b: Sequence[Segments],
-    documents: Sequence[Hashable | None] | None = None,
-) -> np.ndarray:
-    """Count the two systems' segments by sentence or, with `documents`, by document: (U, 5). A sentence whose document
-    is None is a unit of its own."""
-    for name, given in (("a", a), ("b", b), ("documents", gold if documents is None else documents)):
+def paired_counts(gold: Sequence[Segments], a: Sequence[Segments], b: Sequence[Segments]) -> np.ndarray:
+    """Count the two systems' segments by sentence: (B, 5)."""
+    for name, given in (("a", a), ("b", b)):
         if len(given) != len(gold):
             raise ValueError(f"{name} must have one entry per sentence of gold, {len(gold)}, got {len(given)}")
     first, second = (sentence_counts(gold, system)[1].sum(1) for system in (a, b))  # (B, C)
-    rows = np.column_stack((first[:, 0], first[:, 2], second[:, 0], second[:, 2], first[:, 1]))  # (B, 5)
-    if documents is None:
-        return rows
-    units: dict[Hashable, int] = {}
-    unit = [units.setdefault(i if name is None else (name,), len(units)) for i, name in enumerate(documents)]
-    totals = np.zeros((len(units), rows.shape[1]), rows.dtype)
-    np.add.at(totals, unit, rows)
-    return totals
+    return np.column_stack((first[:, 0], first[:, 2], second[:, 0], second[:, 2], first[:, 1]))
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
@@ -166,7 +123,7 @@ def _difference(totals: np.ndarray) -> np.ndarray:
     return ratio(2 * right_b, gold + predicted_b) - ratio(2 * right_a, gold + predicted_a)
 
 
-def _randomisation(corpora: Sequence[np.ndarray], resamples: int, seed: int) -> float:
+def randomisation(corpora: Sequence[np.ndarray], resamples: int, seed: int) -> float:
     """Approximate randomisation: if the systems were alike, swapping their outputs on any units would not matter.
 
     Each resample swaps the outputs of every unit with probability 1/2. The p-value is (n + 1) / (R + 1), where n of the
@@ -189,7 +146,7 @@ def _swapped_differences(rows: np.ndarray, resamples: int, generator: np.random.
     return np.concatenate(differences)
 
 
-def _paired_bootstrap(
+def paired_bootstrap(
     corpora: Sequence[np.ndarray], confidence: float, resamples: int, seed: int
 ) -> tuple[float, Interval]:
     """How often the difference of a resample is as far from the observed one as that is from 0, and the interval.

@@ -15,7 +15,7 @@ from torch import Tensor
 from spansieve.crf import SemiMarkov
 from spansieve.crf.candidates import kept_mask
 from spansieve.crf.filtered_by_device import FilteredOnCuda
-from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_at
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
 from spansieve.decoding.decoders import Decoded
@@ -208,7 +208,11 @@ def candidates_to_host(is_candidate: Tensor, global_scores: Tensor) -> Callable[
         number, index, scores = wait()
         if number[0] > num_slots:
             number, index, scores = to_host(pack(is_candidate, global_scores, int(number[0])))()
-        return sorted_candidates(index[: number[0]], scores[: number[0]], tuple(is_candidate.shape))
+        index, scores = index[: number[0]], scores[: number[0]]
+        if not (scores < np.inf).all():
+            raise ValueError("the model's scores must be numbers, got NaN or +inf: was it trained to the end?")
+        segments, order = segments_at(index, is_candidate.shape)
+        return segments, scores[order]
 
     return candidates
 
@@ -228,17 +232,3 @@ def pack(is_candidate: Tensor, global_scores: Tensor, num_slots: int) -> tuple[T
         index.new_zeros(num_slots + 1).scatter_(0, slot, index),
         score.new_zeros(num_slots + 1).scatter_(0, slot, score),
     )
-
-
-def sorted_candidates(index: np.ndarray, scores: np.ndarray, shape: tuple[int, ...]) -> tuple[FlatSegments, np.ndarray]:
-    """Return candidates, given by their flat index in (B, L, K, Y) in ascending order, as the kernels take them."""
-    if not (scores < np.inf).all():
-        raise ValueError("the model's scores must be numbers, got NaN or +inf: was it trained to the end?")
-    num_sentences, num_tokens, max_width, num_labels = shape
-    span, label = np.divmod(index, num_labels)
-    first, width = np.divmod(span, max_width)
-    sentence, start = np.divmod(first, num_tokens)
-    end = start + width + 1
-    order = np.argsort((sentence * (num_tokens + 1) + end) * (num_tokens + 1) + start, kind="stable")
-    offsets = np.searchsorted(sentence, np.arange(num_sentences + 1))
-    return FlatSegments(offsets, start[order], end[order], label[order]), scores[order]

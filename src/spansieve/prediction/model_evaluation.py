@@ -19,7 +19,7 @@ from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.segments import NamedSegment
 
 if TYPE_CHECKING:
-    from spansieve.prediction.error_analysis import GoldOutcomes
+    from spansieve.prediction.predictor import GoldOutcomes
 
 
 @dataclass(frozen=True)
