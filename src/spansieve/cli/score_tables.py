@@ -20,11 +20,12 @@ COUNTS = ("gold", "predicted")
 
 def score_table(scores: Scores, title: str, intervals: Intervals | None = None) -> Table:
     """A table of the scores per label and over all; with intervals, also that of F1."""
-    between = ["95 % interval"] if intervals else []
-    table = score_columns(title, "label", "precision", "recall", "F1", *between, *COUNTS)
+    more = ["95 % interval"] if intervals else []
+    table = score_columns(title, "label", "precision", "recall", "F1", *more, *COUNTS)
 
     def add(name: str, figures: tuple[float, float, float], counts: Counts, interval: Interval | None) -> None:
-        bounds = [] if intervals is None else [_between(interval)]
+        between = "" if interval is None else f"{100 * interval.low:.1f} … {100 * interval.high:.1f}"
+        bounds = [] if intervals is None else [between]
         table.add_row(escape(name), *map(percent, figures), *bounds, f"{counts.gold:,}", f"{counts.predicted:,}")
 
     for label, counts in scores.by_label.items():
@@ -103,7 +104,3 @@ def _figures(counts: Counts) -> tuple[float, float, float]:
 
 def percent(value: float) -> str:
     return f"{100 * value:.2f}"
-
-
-def _between(interval: Interval | None) -> str:
-    return "" if interval is None else f"{100 * interval.low:.1f} … {100 * interval.high:.1f}"

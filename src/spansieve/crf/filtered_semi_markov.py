@@ -82,13 +82,10 @@ class FilteredSemiMarkov(CandidateDistribution):
     ) -> FilteredSemiMarkov:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
-        `labels_per_span` and `budget` are the filter's (see `Candidates.from_local_scores`).
-
         No gradient reaches the local scores, which say only what is kept: they learn by `filtering_loss`, and
-        `filtered_losses` computes both losses. With gold, both training rules hold (see `Candidates.for_training`).
-        `marginals` are dense too, 0 where nothing is kept. On the CPU one pass over the scores filters and finds the
-        best path, or goes over every span where paths may skip and nearly all is kept; on a GPU nothing in the loss
-        synchronises the host.
+        `filtered_losses` computes both losses. `labels_per_span` and `budget` are the filter's (see
+        `Candidates.from_local_scores`); with gold, both training rules hold (see `Candidates.for_training`).
+        `marginals` are dense too, 0 where nothing is kept. On a GPU nothing in the loss synchronises the host.
         """
         limits = checked_limits(labels_per_span, budget)
         scores = checked_scores("global_scores", global_scores, 4, look=False)
@@ -171,7 +168,12 @@ class FilteredSemiMarkov(CandidateDistribution):
         follows = np.where(begins, opens, (first <= before) & (before < last))
         if not follows.all():
             at = int((~follows).argmax())
-            _raise_no_edge(segments, at, "at the start" if begins[at] else "after the segment before it")
+            where = "at the start" if begins[at] else "after the segment before it"
+            raise ValueError(
+                f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand "
+                f"{where}: the two overlap or leave room for a candidate between, and only maximal ones are paths "
+                "(skip=True allows any)"
+            )
         end_first, end_last = np.array(windows.end_first, np.int64), np.array(windows.end_last, np.int64)
         is_empty = np.diff(segments.offsets) == 0
         final = np.concatenate((node, [-1]))[np.maximum(segments.offsets[1:] - 1, 0)]
@@ -235,10 +237,3 @@ def _device_classes() -> tuple[type, type, type]:
     from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
 
     return FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
-
-
-def _raise_no_edge(segments: FlatSegments, at: int, where: str) -> None:
-    raise ValueError(
-        f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand {where}: "
-        f"the two overlap or leave room for a candidate between, and only maximal ones are paths (skip=True allows any)"
-    )

@@ -66,10 +66,8 @@ class NestedSegments(CandidateDistribution):
     ) -> NestedSegments:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
-        No gradient reaches the local scores: they learn by `filtering_loss`.
-        With gold, every gold segment is a candidate with its gold label. No candidate needs to be dropped, since gold
-        need not be maximal. `marginals` are dense too, 0 where nothing is kept. `labels_per_span` and `budget` are the
-        filter's (see `Candidates.from_local_scores`).
+        As for `FilteredSemiMarkov.from_scores`; but with gold no candidate needs to be dropped, since gold need not be
+        maximal.
         """
         scores = checked_scores("global_scores", global_scores, 4)
         if local_scores.shape != scores.shape:

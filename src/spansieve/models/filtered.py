@@ -19,7 +19,7 @@ from spansieve.crf.flat_segments import FlatSegments, covered_tokens
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
 from spansieve.decoding.decoders import DecoderSettings, Kind
-from spansieve.models.head import Head, HeadGold, Ranges, Unknown, dense_shape, known_of
+from spansieve.models.head import Head, HeadGold, Ranges, Unknown, known_of
 from spansieve.segments import LabelSet, Segment
 
 
@@ -53,7 +53,7 @@ class FilteredHead(Head):
         return DecoderSettings(self.kind, self.max_width, skip=self.skip, margin=self.margin, **limits)
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
-        shape = dense_shape(lengths, self.max_width, len(self.labels))
+        shape = (len(lengths), max(lengths, default=0), self.max_width, len(self.labels))
         structures = Gold.from_segments(segments, shape, lengths)
         segments_known = structures.segments
         assert segments_known is not None

@@ -100,10 +100,6 @@ class Head(nn.Module):
         return tuple(segment for segment in structure if segment.label)
 
 
-def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:
-    return len(lengths), max(lengths, default=0), max_width, num_labels
-
-
 def known_of(segments: Sequence[Segment], unknown: Ranges, length: int) -> Known:
     """What is known of a sentence: its segments, and that there are no others outside the unknown ranges. What agrees
     with that is summed over: the loss is -log P(all of it), over the same graph.

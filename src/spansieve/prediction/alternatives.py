@@ -125,7 +125,7 @@ def k_best(head: Head, distribution: Distribution, k: int) -> list[list[tuple[En
     """Find the k best sets of entities of each sentence, best first, with the probability of exactly this set. A
     semi-CRF whose null segments may be wide cuts what is no entity in many ways, which count as one set; it may then
     have fewer than k to show."""
-    if isinstance(distribution, SemiMarkov) and _has_wide_null(distribution):
+    if isinstance(distribution, SemiMarkov) and bool((distribution.scores[:, :, 1:, 0] > -torch.inf).any()):
         return _merged(head, distribution, k)
     if k == 1:
         best = [[(mode, score)] for mode, score in zip(distribution.mode, distribution.max_score.tolist())]
@@ -136,11 +136,6 @@ def k_best(head: Head, distribution: Distribution, k: int) -> list[list[tuple[En
         [(head.entities(structure), min(1.0, math.exp(score - total))) for structure, score in structures]
         for structures, total in zip(best, totals)
     ]
-
-
-def _has_wide_null(distribution: SemiMarkov) -> bool:
-    wide = distribution.scores[:, :, 1:, 0]
-    return bool((wide > -torch.inf).any())
 
 
 def _merged(head: Head, distribution: SemiMarkov, k: int) -> list[list[tuple[Entities, float]]]:

@@ -142,6 +142,7 @@ def _scores(tagger: Tagger, examples: Sequence[Example]) -> dict[str, Any]:
 
 def model_card(result: TrainingResult) -> str:
     model, counts = result.config.model, result.counts
+    took = f"{result.seconds / 60:.0f} minutes" if result.seconds > 100 else f"{result.seconds:.0f} seconds"
     limit = "" if counts.max_width is None else f", in segments of at most {counts.max_width} tokens"
     lines = [
         "---",
@@ -151,8 +152,8 @@ def model_card(result: TrainingResult) -> str:
         f"# Entities by {model.head} on the {encoder_name(model)} encoder",
         "",
         f"Finds {', '.join(counts.labels)} in text{limit}.",
-        f"Trained on {counts.sentences:,} sentences with {counts.entities:,} entities in "
-        f"{_time(result.seconds)}; epoch {result.best_epoch} of {len(result.history)} was the best on dev.",
+        f"Trained on {counts.sentences:,} sentences with {counts.entities:,} entities in {took}; "
+        f"epoch {result.best_epoch} of {len(result.history)} was the best on dev.",
         "",
         "```python",
         "import spansieve",
@@ -170,10 +171,6 @@ def model_card(result: TrainingResult) -> str:
     if result.test is not None:
         lines += ["", *_table(result.test, "test")]
     return "\n".join(lines) + "\n"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds > 100 else f"{seconds:.0f} seconds"
 
 
 def _table(scores: dict[str, Any], split: str) -> list[str]:

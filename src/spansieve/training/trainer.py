@@ -259,7 +259,8 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         progress = self.progress
-        dev, graph = self._score()
+        with self._finite_weights(), nullcontext() if self.ema is None else self.ema.applied():
+            dev, graph = score_on(self.tagger, self.dev_examples, self.accelerator)
         progress.epoch += 1
         progress.in_epoch = 0
         is_best = dev["f1"] > progress.best
@@ -279,11 +280,6 @@ class Trainer:
             self.accelerator.log(values, step=progress.step)
         self._save_checkpoint()
         self._reported = time.monotonic()
-
-    def _score(self) -> tuple[dict[str, float], dict[str, float]]:
-        average = nullcontext() if self.ema is None else self.ema.applied()
-        with self._finite_weights(), average:
-            return score_on(self.tagger, self.dev_examples, self.accelerator)
 
     def _save_checkpoint(self) -> None:
         self._clock()
