@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.evaluation.bootstrap_intervals import Interval
-from spansieve.evaluation.significance import paired_bootstrap, randomisation
+from spansieve.evaluation.significance import Interval, paired_bootstrap, randomisation
 
 
 class PairedDifference(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from spansieve.cli.progress import duration
+from spansieve.cli.terminal import duration
 from spansieve.data.batching import split_examples
 from spansieve.data.formats import read_examples, write_examples
 from spansieve.training import run, trainer

@@ -52,7 +52,7 @@ def audit(
     """
     chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings or ())
     from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.progress import TerminalObserver
+    from spansieve.cli.terminal import TerminalObserver
     from spansieve.prediction.annotation_errors import audit as run
 
     console = Console()

@@ -26,8 +26,7 @@ def demo(
     entities of sentences that it has not seen. Downloads nothing.
     """
     from spansieve.cli.outputs import highlighted
-    from spansieve.cli.progress import TerminalObserver, duration
-    from spansieve.cli.score_tables import score_table
+    from spansieve.cli.terminal import TerminalObserver, duration, score_table
     from spansieve.config import preset, with_settings
     from spansieve.data.sample import sample_corpus, unseen_sentences
     from spansieve.evaluation.scores import Scores

@@ -80,7 +80,7 @@ def train(
     head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.progress import TerminalObserver
+    from spansieve.cli.terminal import TerminalObserver
     from spansieve.data.batching import described_part, split_examples
     from spansieve.training.run import is_main_process
     from spansieve.training.run import train as run
@@ -113,8 +113,7 @@ def train(
 
 
 def _show(console: Console, result: TrainingResult) -> None:
-    from spansieve.cli.progress import duration
-    from spansieve.cli.score_tables import score_table
+    from spansieve.cli.terminal import duration, score_table
     from spansieve.evaluation.scores import Scores
     from spansieve.training.run_folder import RESULTS
 

@@ -97,7 +97,8 @@ class FilteredHead(Head):
         return torch.cat((null, local_scores[..., 1:].detach()), -1), FilterLimits(len(self.labels))
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
-        inputs = (*scores, self.transition, lengths)
+        local_scores, global_scores = scores
+        inputs = (local_scores, global_scores, self.transition, lengths)
         return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
 
     def local_log_probabilities(self, scores: tuple[Tensor, ...]) -> Tensor:

@@ -73,15 +73,16 @@ class Nested(FSemiCRF):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)
 
-    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
-        local_scores, global_scores = self.learned_scores(vectors)
-        inputs = (with_margin(local_scores, self.margin), global_scores, self.transition, lengths, gold.structures)
+    def log_prob(
+        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
+    ) -> Tensor:
+        inputs = (local_scores, global_scores, transition, lengths, gold.structures)
         sets = NestedSegments.from_scores(*inputs, **self.limits._asdict())
         if gold.known is None:
-            log_prob = sets.log_prob(gold.structures)
-        else:
-            log_prob = given(sets, gold.known).log_partition - sets.log_partition
-        return {"filtering": self.filtering_loss(local_scores, gold), "segmentation": -log_prob}
+            return sets.log_prob(gold.structures)
+        return given(sets, gold.known).log_partition - sets.log_partition
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
-        return NestedSegments.from_scores(*scores, self.transition, lengths, **self.limits._asdict())
+        local_scores, global_scores = scores
+        inputs = (local_scores, global_scores, self.transition, lengths)
+        return NestedSegments.from_scores(*inputs, **self.limits._asdict())

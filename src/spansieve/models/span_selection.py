@@ -55,7 +55,8 @@ class NestedFilterOnly(FilterOnly):
         return {}  # there is no score of what lies within what
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
-        return NestedSegments.from_scores(*scores, None, lengths, **self.limits._asdict())
+        local_scores, above_null = scores
+        return NestedSegments.from_scores(local_scores, above_null, None, lengths, **self.limits._asdict())
 
 
 class GlobalSelection(WithoutTransitions):
