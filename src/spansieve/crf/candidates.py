@@ -112,8 +112,7 @@ class Candidates:
 
         Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
-        its gold label, beside the filter's label for the same span where that differs. The local scores get no gradient
-        from what is made of candidates: they learn by `filtering_loss`.
+        its gold label, beside the filter's label for the same span where that differs.
         """
         return cls._filtered(local_scores, lengths, gold, skip, checked_limits(labels_per_span, budget))
 

@@ -103,9 +103,6 @@ def _constrained(scores, transition, lengths, constraints: TagConstraints):
     return scores.masked_fill(is_impossible, -torch.inf), transition.masked_fill(~is_allowed, -torch.inf)
 
 
-# ---- Well-formed tags -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class TagConstraints:
     """Which transitions between tags are allowed, and which tags may come first and last."""

@@ -130,9 +130,6 @@ class FilteredHead(Head):
         )
 
 
-# ---- Gold that is known in part --------------------------------------------------------------------------------------
-
-
 def unknown_tokens(unknown: Sequence[Ranges], num_tokens: int) -> np.ndarray:
     """Which tokens nothing is known of, (B, L)."""
     is_unknown = np.zeros((len(unknown), num_tokens), bool)
