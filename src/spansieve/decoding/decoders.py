@@ -28,7 +28,6 @@ from spansieve.decoding.tag_codec import TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
 Kind = Literal["linear-chain", "semi-markov", "filtered", "nested"]
-NUM_SCORES: dict[Kind, int] = {"linear-chain": 1, "semi-markov": 1, "filtered": 2, "nested": 2}
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ class Decoder:
         return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
 
     def _checked(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
-        number = NUM_SCORES[self.settings.kind]
+        number = 2 if self.settings.filters else 1
         if len(scores) != number or any(part.shape[2:] != self._shape or part.dtype != np.float32 for part in scores):
             shapes = ", ".join(f"{part.shape} {part.dtype}" for part in scores)
             raise ValueError(f"scores must be {number} float32 arrays that end in {self._shape}, got {shapes}")
