@@ -40,6 +40,7 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
         ("experiments", "all_corpora", ["73.55", "73.32", "73.20", "72.86", "0.0045", "0.90"]),
         ("chunking", "chunking_cpu", ["23.3 candidates", "11.7 chunks", "98.9 %"]),
         ("annotation-project", "audit_conll2003_builtin_cpu", ["0.23", "0.135", "0.103", "1,055", "11,299"]),
+        ("annotation-project", "audit_conll2003_minilm_cuda", ["0.193", "0.39", "0.144"]),
         ("learning-from-less", "active_learning_cpu", ["about 580"]),
         ("learning-from-less", "partial_cpu", ["4.7 to 5.5 points", "20 to 23", "1,500"]),
     ],
