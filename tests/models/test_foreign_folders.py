@@ -221,21 +221,42 @@ def test_a_name_that_no_system_takes(builtin, place):
 
 
 def test_links(builtin, place):
-    """A link is followed to a file that is the one the model was written with, as the Hub's cache has them; to nothing
-    else, and not around in circles."""
+    """A link is followed within its folder; to nothing else, and not around in circles."""
     folder = copied(builtin, place)
     weights = folder / "model.safetensors"
-    kept = weights.rename(folder.parent / "kept")
+    kept = weights.rename(folder / "kept")
     weights.symlink_to(kept)
     load_model(folder)
-    for target in ("/dev/zero", "/dev/full", folder, weights, "/etc/passwd", "/nowhere"):
+    outside = shutil.move(kept, folder.parent / "kept")
+    for target in ("/dev/zero", "/dev/full", folder, weights, "/etc/passwd", "/nowhere", outside):
         weights.unlink()
         weights.symlink_to(target)
-        with pytest.raises(ModelError, match=r"is missing|is damaged"):
+        with pytest.raises(ModelError, match=r"is missing|must not be a link|cannot be read"):
             load_model(folder)
     weights.unlink()
     os.mkfifo(weights)  # to open it would wait for ever
     with pytest.raises(ModelError, match="is missing"):
+        load_model(folder)
+
+
+def test_links_of_the_hubs_cache(builtin, tmp_path):
+    """It has the files of a snapshot as links to blobs; of other folders' blobs it has none."""
+    folder = shutil.copytree(builtin, tmp_path / "models--org--name" / "snapshots" / "0123abcd")
+    blobs = folder.parents[1] / "blobs"
+    blobs.mkdir()
+    for path in list(folder.iterdir()):
+        shutil.move(path, blobs / f"of-{path.name}")
+        path.symlink_to(Path("../../blobs") / f"of-{path.name}")
+    load_model(folder)
+    with pytest.raises(ModelError, match="must not be a link out of its folder"):
+        load_model(shutil.copytree(folder, folder.parents[1] / "elsewhere" / folder.name, symlinks=True))
+
+
+def test_a_file_that_is_not_named_may_not_be_a_link_either(pretrained, place):
+    """transformers reads what it finds."""
+    folder = copied(pretrained, place)
+    (folder / "encoder" / "vocab.txt").symlink_to("/etc/passwd")
+    with pytest.raises(ModelError, match=r"vocab\.txt must not be a link out of its folder"):
         load_model(folder)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from spansieve.cli.data import FORMAT_HELP, ReadOptions, read_options, show_notes
 from spansieve.cli.inputs import read_labelled
+from spansieve.cli.outputs import Console
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
 from spansieve.data.overlap_resolution import flat_examples
 from spansieve.data.reader_warnings import ReaderWarnings

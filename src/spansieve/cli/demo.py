@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+
+from spansieve.cli.outputs import Console
 
 FOLDER = Path("runs/demo")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
+from spansieve.cli.outputs import Console
 from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
 
 GRAPH_COLUMNS = (

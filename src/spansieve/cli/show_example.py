@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from rich.console import Console
 from rich.table import Table
 
+from spansieve.cli.outputs import Console
 from spansieve.labels import LabelSet
 from spansieve.segments import Segment
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from spansieve.cli.inputs import read_with_warnings
 from spansieve.cli.options import DataFormat
+from spansieve.cli.outputs import Console
 from spansieve.data.formats import format_to_write, write_examples
 from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.splits import described_part, split_examples

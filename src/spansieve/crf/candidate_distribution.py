@@ -33,6 +33,8 @@ class CandidateDistribution(Distribution):
         nodes: Candidates | None = None,
     ) -> None:
         """`nodes` are the candidates with the labels that the transition has, where those are not their own."""
+        if candidates.start.is_cpu:
+            candidates.check()
         self.candidates, nodes = candidates, nodes or candidates
         if isinstance(scores, Tensor) and scores.ndim == 4:
             self.dense_scores = checked_scores("scores", scores, 4, look=False)

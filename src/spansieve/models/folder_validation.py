@@ -17,7 +17,6 @@ from torch import Tensor
 from spansieve.persistence.manifest import ModelError, json_values, read_object, refusing
 
 MOST_COUNTED = 1_000_000  # what a number of an encoder's configuration may be where no weight is that large
-WIDEST = 10_000  # tokens in a segment: far beyond any text, and little enough to be held
 
 
 def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
@@ -32,8 +31,6 @@ def check_sizes(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...
     layers = builtin.get("layers") if isinstance(builtin, dict) else None
     if _is_above(layers, len(shapes)):
         raise ModelError(f"{path} says layers = {layers}, but there are {len(shapes)} weights")
-    if _is_above(settings.get("max_width"), WIDEST):
-        raise ModelError(f"{path} must have a max_width of at most {WIDEST:,}, got {settings['max_width']}")
 
 
 def check_encoder(folder: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -51,6 +48,13 @@ def check_encoder(folder: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
             raise ModelError(f"{path} must not ask for code to be fetched, got {name} = {value!r}")
         if name == "quantization_config":
             raise ModelError(f"{path} must be of an encoder that is not quantised, got {name}")
+
+
+def check_numbers(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Check that all weights are numbers: no scores can be computed of others."""
+    for name, weight in weights.items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            raise ModelError(f"{path} must have numbers for weights, got NaN or infinity in {name}")
 
 
 def check_shapes(wanted: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:

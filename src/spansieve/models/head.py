@@ -17,6 +17,7 @@ from spansieve.crf import Distribution, Gold, Known
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
 from spansieve.labels import LabelSet
 from spansieve.models.partial_annotation import Ranges
+from spansieve.nn.span_scorers import scored_widths
 from spansieve.segments import Segment
 
 
@@ -104,4 +105,6 @@ class Head(nn.Module):
 
 
 def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:
-    return len(lengths), max(lengths, default=0), max_width, num_labels
+    """The shape of the scores of a batch, (B, L, K, Y)."""
+    num_tokens = max(lengths, default=0)
+    return len(lengths), num_tokens, scored_widths(max_width, num_tokens), num_labels

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from spansieve.config import BUILTIN, ModelConfig, from_dict, to_dict
 from spansieve.labels import LabelSet
-from spansieve.models.folder_validation import check_encoder, check_shapes, check_sizes, shapes_of
+from spansieve.models.folder_validation import check_encoder, check_numbers, check_shapes, check_sizes, shapes_of
 from spansieve.models.tagger import Tagger
 from spansieve.persistence.atomic import save_weights, system_errors, write_durably
 from spansieve.persistence.manifest import Manifest, ModelError, refusing
@@ -82,7 +82,9 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
         with torch.device("meta"):
             check_shapes(Tagger(config, labels, folder / ENCODER).state_dict(), shapes, folder / WEIGHTS)
         tagger = Tagger(config, labels, folder / ENCODER)
-        tagger.load_state_dict(load_file(folder / WEIGHTS))
+        weights = load_file(folder / WEIGHTS)
+        check_numbers(weights, folder / WEIGHTS)
+        tagger.load_state_dict(weights)
     return tagger.to(usable).eval()
 
 

@@ -26,6 +26,7 @@ from spansieve.data.example import Example
 from spansieve.models.storage import MODEL as MODEL_FOLDER
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import Batch, Tagger
+from spansieve.persistence.manifest import refusing
 from spansieve.segments import NamedSegment
 from spansieve.training.accelerator import build_accelerator
 from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
@@ -124,7 +125,8 @@ class Trainer:
             raise TrainingError(f"every process must see the same checkpoints in {self.folder}, got steps {steps}")
         if checkpoint is not None:
             restore(checkpoint, self.tagger, self.optimizer, self.ema)
-            self.progress = Progress(**checkpoint.state["progress"])
+            with refusing(f"the checkpoint of step {checkpoint.step} is not of this run"):
+                self.progress = Progress(**checkpoint.state["progress"])
 
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)

@@ -184,7 +184,7 @@ def test_files_that_are_something_else_are_refused(subwords, name, tmp_path):
     for content in (b"", b"\x00" * 100, pickle.dumps({"a": 1})):
         folder = shutil.copytree(subwords[1], tmp_path / f"export{len(content)}")
         (folder / name).write_bytes(content)
-        with pytest.raises(ModelError, match=r"cannot be run by onnxruntime|is no tokenizer|must hold plain arrays"):
+        with pytest.raises(ModelError, match=r"graph|is no tokenizer|must hold plain arrays"):
             load(changed(subwords[1], folder))
 
 
@@ -199,6 +199,6 @@ class Bomb:
 def test_nothing_in_the_folder_is_run(words, tmp_path):
     folder, fuse = shutil.copytree(words[1], tmp_path / "export"), tmp_path / "it-ran"
     np.savez(folder / "decoder.npz", transition=np.array([Bomb(fuse)], object))
-    with pytest.raises(ModelError, match="must hold plain arrays"):
+    with pytest.raises(ModelError, match="must be numbers of shape"):
         load(changed(words[1], folder))
     assert not fuse.exists()
