@@ -60,7 +60,7 @@ def damage_bytes(path: Path, chance: random.Random) -> str:
     at = chance.randrange(len(content) or 1)
     kind = chance.choice(["flip", "flip", "cut", "insert", "zero", "empty", "repeat"])
     if kind == "flip":
-        for _ in range(chance.choice([1, 1, 8])):
+        for _ in range(chance.choice([1, 1, 8]) if content else 0):
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
     elif kind == "cut":
         del content[at:]

@@ -54,9 +54,9 @@ def test_damaged_folders(children, request, tmp_path, name, seed, count):
     assert kinds >= ({"refused"} if action != "resume" else {"done"})
 
 
-@pytest.mark.parametrize(("seed", "count"), [(0, 60), pytest.param(1, 600, marks=pytest.mark.slow)])
-def test_requests(children, seed, count):
-    outcome = children.attempt("requests", seed, count)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 9))])
+def test_requests(children, seed):
+    outcome = children.attempt("requests", seed, 60)
     assert outcome.kind == "done", outcome.reason
 
 
@@ -80,3 +80,17 @@ def test_without_file_descriptors(children, request, name):
     outcome = children.attempt("without_descriptors", str(request.getfixturevalue(name)), kind)
     assert outcome.kind == "refused", outcome.reason
     assert "Too many open files" in outcome.reason
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 60), pytest.param(1, 600, marks=pytest.mark.slow)])
+def test_data_files(children, tmp_path, seed, count):
+    bad_files = pytest.importorskip("tests.hostile.bad_files")
+    wrong = {}
+    for name, format, content in bad_files.damaged_files(seed, count):
+        path = tmp_path / Path(name).name
+        path.write_bytes(content)
+        outcome = children.attempt("data_file", str(path), format)
+        if not outcome.is_right:
+            wrong[f"{format}: {name}"] = outcome.reason
+        path.unlink()
+    assert not wrong

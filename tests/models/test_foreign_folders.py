@@ -343,3 +343,55 @@ def test_the_name_of_the_encoder_is_no_place(pretrained, place):
     seal(folder, model=changed(model, ("encoder", "name"), "../../../etc"))
     found = predict_segments(load_model(folder), [runs.DEV[0].tokens])
     assert found == predict_segments(load_model(pretrained), [runs.DEV[0].tokens])
+
+
+# ---- Numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2**31, 2**60, 2**61, 2**62, 2**63, 10**30])
+@pytest.mark.parametrize("name", ["labels_per_span", "budget"])
+def test_large_numbers_of_labels_and_candidates(builtin, place, name, number):
+    """There are no more of either than there are."""
+    folder = copied(builtin, place)
+    model = json.loads((folder / "config.json").read_text())["model"]
+    seal(folder, model=model | {name: number})
+    tokens = [runs.DEV[0].tokens]
+    assert predict_segments(load_model(folder), tokens, True)[0].segments is not None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_no_numbers(builtin, place, value):
+    folder = copied(builtin, place)
+    weights = load_file(folder / "model.safetensors")
+    weights["head.transition"][0, 0] = value
+    save_file(weights, folder / "model.safetensors")
+    seal(folder)
+    with pytest.raises(ModelError, match=r"NaN or infinity in head\.transition"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("label", ["\x1b[2J", "a\nb", "\x00", "\x9b", "a\u202eb", 3, None, ["LOC"], True])
+def test_labels_that_are_no_plain_strings(builtin, place, label):
+    folder = copied(builtin, place)
+    seal(folder, labels=["LOC", label])
+    with pytest.raises(ModelError, match="a label must be a string without control characters"):
+        load_model(folder)
+
+
+def test_more_subwords_than_positions(pretrained, place):
+    folder = copied(pretrained, place)
+    model = json.loads((folder / "config.json").read_text())["model"]
+    seal(folder, model=changed(model, ("encoder", "max_subwords"), 1_000))
+    with pytest.raises(ModelError, match="max_subwords must be at most 32"):
+        load_model(folder)
+
+
+def test_a_tokenizer_with_ids_that_the_encoder_has_not(pretrained, place):
+    folder = copied(pretrained, place)
+    path = folder / "encoder" / "tokenizer.json"
+    values = json.loads(path.read_text())
+    values["model"]["vocab"]["works"] = 1_000
+    path.write_text(json.dumps(values))
+    seal(folder)
+    with pytest.raises(ModelError, match="the tokenizer must have ids below 19"):
+        load_model(folder)

@@ -52,7 +52,7 @@ def load(
     check_graph(folder / ENCODER, ENCODER + BESIDE if (folder / (ENCODER + BESIDE)).is_file() else None)
     check_graph(folder / SCORERS)
     with refusing(f"{folder} holds a model that does not run"):
-        predict_with(backend(is_trial=True), [["a"]], with_probabilities=True)
+        predict_with(backend(is_trial=True), [["a", "b", "c"], ["a"]], with_probabilities=True)
     return OnnxPredictor(description, backend(is_trial=False), tokenizer, batch_tokens, probability)
 
 

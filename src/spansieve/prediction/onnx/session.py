@@ -12,7 +12,7 @@ import numpy as np
 
 from spansieve.persistence.manifest import ModelError, refusing
 
-TRIAL_BYTES = 1 << 28  # beside the weights, for one token
+TRIAL_BYTES = 1 << 28  # beside the weights, for a few tokens
 TRIAL_SECONDS = 10.0
 EXTRA = "pip install 'spansieve[onnx]'"
 
