@@ -8,7 +8,7 @@ DOCS := $(VENV)/ready-docs
 OLDEST := $(VENV)-oldest/ready
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints-oldest.txt)
 
-.PHONY: demo test test-all test-browser test-dist test-oldest lint docs dist benchmark clean
+.PHONY: demo test test-all test-bounds test-browser test-dist test-oldest lint docs dist benchmark clean
 
 demo: $(READY)
 	$(BIN)/spansieve demo
@@ -18,6 +18,11 @@ test: $(READY) lint
 
 test-all: $(READY) lint
 	$(BIN)/python -m pytest -n 2 -m "not browser"
+
+# The kernels with Numba's checks of every index, compiled apart from the others.
+test-bounds: $(READY)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-bounds $(BIN)/python -m pytest -n 2 -m "not slow and not browser" \
+	  tests/crf tests/decoding tests/nn/test_span_hidden_layer.py
 
 # The page in a real Chromium, which must be there: on Debian the packages chromium and chromium-driver.
 test-browser: $(READY)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from benchmarks.cli.options import RESULTS, Device, Out, Set, chosen, write
+from spansieve.cli.outputs import Console
 from spansieve.config import parsed_setting
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import resources
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -22,6 +23,7 @@ Schedule = Literal["linear", "cosine", "constant"]
 Optimizer = Literal["adam", "adamw"]
 Precision = Literal["no", "bf16"]
 BUILTIN = "builtin"  # the name of the encoder that needs no download
+MAX_WIDTH = 10_000  # tokens in a segment: far beyond any text, and little enough to be held
 
 
 class ConfigError(ValueError):
@@ -92,6 +94,8 @@ class ModelConfig:
         _check_least(self, 0, "margin", "budget")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")
         _check_least(self, 1, "hidden_size", "max_width", "labels_per_span")
+        _check((self.max_width or 1) <= MAX_WIDTH, f"max_width must be at most {MAX_WIDTH:,}, got {self.max_width}")
+        _check(isfinite(self.margin), f"margin must be a number, got {self.margin}")
         _check(0 < self.width_quantile <= 1, f"width_quantile must lie in (0, 1], got {self.width_quantile}")
         _check(self.filtering_weight > 0, f"filtering_weight must be above 0, got {self.filtering_weight}")
         _check(
@@ -230,6 +234,7 @@ def _checked(value: Any, hint: Any, path: str) -> Any:
         return value
     kinds = tuple(choice for choice in choices if isinstance(choice, type))
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        _check(value.bit_length() < 1_000, f"{path} must be a number that is not as large, got one of many digits")
         return float(value)
     if isinstance(value, bool) and bool not in kinds:
         kinds = ()

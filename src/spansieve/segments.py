@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+# What changes how a terminal or a page shows the text around it, or cannot be written: controls, ends of lines,
+# changes of direction, halves of characters.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Segment(NamedTuple):
@@ -63,9 +68,12 @@ class LabelSet:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
+        for name in self.names:
+            if not isinstance(name, str) or _CONTROL.search(name):
+                raise ValueError(f"a label must be a string without control characters, got {name!r:.80}")
         self._ids = {name: i for i, name in enumerate(self.names, start=1)}
         if len(self._ids) != len(self.names) or "" in self._ids:
-            raise ValueError(f"label names must be distinct and not empty, got {list(self.names)}")
+            raise ValueError(f"label names must be distinct and not empty, got {list(self.names)!s:.200}")
 
     def id(self, name: str) -> int:
         if name not in self._ids:

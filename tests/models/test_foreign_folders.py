@@ -221,21 +221,42 @@ def test_a_name_that_no_system_takes(builtin, place):
 
 
 def test_links(builtin, place):
-    """A link is followed to a file that is the one the model was written with, as the Hub's cache has them; to nothing
-    else, and not around in circles."""
+    """A link is followed within its folder; to nothing else, and not around in circles."""
     folder = copied(builtin, place)
     weights = folder / "model.safetensors"
-    kept = weights.rename(folder.parent / "kept")
+    kept = weights.rename(folder / "kept")
     weights.symlink_to(kept)
     load_model(folder)
-    for target in ("/dev/zero", "/dev/full", folder, weights, "/etc/passwd", "/nowhere"):
+    outside = shutil.move(kept, folder.parent / "kept")
+    for target in ("/dev/zero", "/dev/full", folder, weights, "/etc/passwd", "/nowhere", outside):
         weights.unlink()
         weights.symlink_to(target)
-        with pytest.raises(ModelError, match=r"is missing|is damaged"):
+        with pytest.raises(ModelError, match=r"is missing|must not be a link|cannot be read"):
             load_model(folder)
     weights.unlink()
     os.mkfifo(weights)  # to open it would wait for ever
     with pytest.raises(ModelError, match="is missing"):
+        load_model(folder)
+
+
+def test_links_of_the_hubs_cache(builtin, tmp_path):
+    """It has the files of a snapshot as links to blobs; of other folders' blobs it has none."""
+    folder = shutil.copytree(builtin, tmp_path / "models--org--name" / "snapshots" / "0123abcd")
+    blobs = folder.parents[1] / "blobs"
+    blobs.mkdir()
+    for path in list(folder.iterdir()):
+        shutil.move(path, blobs / f"of-{path.name}")
+        path.symlink_to(Path("../../blobs") / f"of-{path.name}")
+    load_model(folder)
+    with pytest.raises(ModelError, match="must not be a link out of its folder"):
+        load_model(shutil.copytree(folder, folder.parents[1] / "elsewhere" / folder.name, symlinks=True))
+
+
+def test_a_file_that_is_not_named_may_not_be_a_link_either(pretrained, place):
+    """transformers reads what it finds."""
+    folder = copied(pretrained, place)
+    (folder / "encoder" / "vocab.txt").symlink_to("/etc/passwd")
+    with pytest.raises(ModelError, match=r"vocab\.txt must not be a link out of its folder"):
         load_model(folder)
 
 
@@ -322,3 +343,55 @@ def test_the_name_of_the_encoder_is_no_place(pretrained, place):
     seal(folder, model=changed(model, ("encoder", "name"), "../../../etc"))
     found = predict_segments(load_model(folder), [runs.DEV[0].tokens])
     assert found == predict_segments(load_model(pretrained), [runs.DEV[0].tokens])
+
+
+# ---- Numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2**31, 2**60, 2**61, 2**62, 2**63, 10**30])
+@pytest.mark.parametrize("name", ["labels_per_span", "budget"])
+def test_large_numbers_of_labels_and_candidates(builtin, place, name, number):
+    """There are no more of either than there are."""
+    folder = copied(builtin, place)
+    model = json.loads((folder / "config.json").read_text())["model"]
+    seal(folder, model=model | {name: number})
+    tokens = [runs.DEV[0].tokens]
+    assert predict_segments(load_model(folder), tokens, True)[0].segments is not None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_no_numbers(builtin, place, value):
+    folder = copied(builtin, place)
+    weights = load_file(folder / "model.safetensors")
+    weights["head.transition"][0, 0] = value
+    save_file(weights, folder / "model.safetensors")
+    seal(folder)
+    with pytest.raises(ModelError, match=r"NaN or infinity in head\.transition"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("label", ["\x1b[2J", "a\nb", "\x00", "\x9b", "a\u202eb", 3, None, ["LOC"], True])
+def test_labels_that_are_no_plain_strings(builtin, place, label):
+    folder = copied(builtin, place)
+    seal(folder, labels=["LOC", label])
+    with pytest.raises(ModelError, match="a label must be a string without control characters"):
+        load_model(folder)
+
+
+def test_more_subwords_than_positions(pretrained, place):
+    folder = copied(pretrained, place)
+    model = json.loads((folder / "config.json").read_text())["model"]
+    seal(folder, model=changed(model, ("encoder", "max_subwords"), 1_000))
+    with pytest.raises(ModelError, match="max_subwords must be at most 32"):
+        load_model(folder)
+
+
+def test_a_tokenizer_with_ids_that_the_encoder_has_not(pretrained, place):
+    folder = copied(pretrained, place)
+    path = folder / "encoder" / "tokenizer.json"
+    values = json.loads(path.read_text())
+    values["model"]["vocab"]["works"] = 1_000
+    path.write_text(json.dumps(values))
+    seal(folder)
+    with pytest.raises(ModelError, match="the tokenizer must have ids below 19"):
+        load_model(folder)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
 from spansieve.config import Features
+from spansieve.models.heads import HEADS
+from spansieve.nn import span_scorers
 from spansieve.nn.span_scorers import EndpointScorer, MaxScorer, SpanScorer, SumScorer, span_scorer
+from spansieve.segments import Segment
+from tests.nn.heads import head_of, vectors_of
 
 KINDS = get_args(Features)
 SIZE, HIDDEN, LABELS, SETS = 6, 5, 3, 2
@@ -137,3 +142,42 @@ def test_dropout_only_in_training():
         assert torch.equal(made.dense(made(vectors)), made.dense(made(vectors)))
         made.train()
         assert not torch.equal(made.dense(made(vectors)), made.dense(made(vectors)))
+
+
+# ---- Widths that no sentence has -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "max", "endpoints", "endpoints-content"])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_widths_beyond_the_sentence_are_not_scored(kind, tracked, monkeypatch):
+    """Memory is that of the sentence, whatever `max_width` is; the scores are the same."""
+    torch.manual_seed(0)
+    wide, vectors = span_scorer(kind, 6, 8, 300, 3, sets=2, dropout=0.0).eval(), torch.randn(2, 70, 6)
+    with torch.set_grad_enabled(tracked):
+        scores = {length: wide.dense(wide(vectors[:, :length])) for length in (5, 70)}
+        assert [scores[length].shape[2] for length in (5, 70)] == [64, 70]
+        monkeypatch.setattr(span_scorers, "USUAL_WIDTH", 300)
+        for length in (5, 70):
+            every = wide.dense(wide(vectors[:, :length]))
+            assert every.shape[2] == 300
+            for start in range(length):  # of spans within the sentence
+                widest = length - start
+                assert torch.equal(scores[length][:, start, :widest], every[:, start, :widest])
+
+
+@pytest.mark.parametrize("head", list(HEADS))
+def test_heads_learn_and_predict_alike_with_and_without_them(head, monkeypatch):
+    lengths, gold = [6, 4], [[Segment(0, 2, 1), Segment(3, 6, 2)], [Segment(1, 2, 1)]]
+    found = []
+    for usual in (64, 1_000):
+        monkeypatch.setattr(span_scorers, "USUAL_WIDTH", usual)
+        model, vectors = head_of(head, num_names=2, max_width=200, features="mean"), vectors_of(lengths, 0)
+        losses = model.losses(vectors, torch.tensor(lengths), model.gold(gold, lengths))
+        unknown = model.losses(vectors, torch.tensor(lengths), model.gold(gold, lengths, [[(2, 3)], [(2, 4)]]))
+        scores = [part.detach().contiguous().numpy() for part in model.scores(vectors)]
+        decoded = model.decoder()(scores, np.array(lengths), True)
+        found.append((losses, unknown, decoded))
+    for one, other in zip(found[0][:2], found[1][:2]):
+        assert all(torch.allclose(one[name], other[name]) for name in one)
+    assert all(map(np.array_equal, found[0][2].segments, found[1][2].segments))
+    assert np.allclose(found[0][2].probabilities, found[1][2].probabilities)

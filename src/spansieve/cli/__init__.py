@@ -24,6 +24,7 @@ from spansieve.cli import (
     serve,
     train,
 )
+from spansieve.cli.outputs import printable
 
 app = typer.Typer(
     help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
@@ -100,7 +101,7 @@ def run(program: typer.Typer, name: str) -> None:
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         if is_debug:
             raise
-        print(f"error: {_in_one_line(error)}", file=sys.stderr)
+        print(f"error: {printable(_in_one_line(error))}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

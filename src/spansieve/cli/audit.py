@@ -10,12 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from spansieve.cli.options import DataFormat, LabelledData, Tool
-from spansieve.cli.outputs import opened, write_suggestions
+from spansieve.cli.outputs import Console, opened, write_suggestions
 from spansieve.cli.train import configuration
 
 if TYPE_CHECKING:

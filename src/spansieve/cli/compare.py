@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData
-from spansieve.cli.outputs import write_json
+from spansieve.cli.outputs import Console, write_json
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example

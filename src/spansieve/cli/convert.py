@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from spansieve.cli.data import FORMAT_HELP, ReadOptions, read_options, show_notes
 from spansieve.cli.inputs import read_labelled, read_with_warnings
 from spansieve.cli.options import DataFormat
+from spansieve.cli.outputs import Console
 from spansieve.data.batching import described_part, split_examples
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
 from spansieve.data.overlap_resolution import flat_examples

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from spansieve.cli.options import JsonFile
-from spansieve.cli.outputs import write_json
+from spansieve.cli.outputs import Console, write_json
 from spansieve.data.corpus_stats import DataReport, SplitReport, report_of
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import FORMATS, format_of, read_examples

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from spansieve.cli.outputs import Console
 from spansieve.segments import LabelSet, Segment
 
 FOLDER = Path("runs/demo")

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, ModelOrExport, Probability
-from spansieve.cli.outputs import json_line, write_json
+from spansieve.cli.outputs import Console, json_line, write_json
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example

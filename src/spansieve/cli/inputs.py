@@ -21,8 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from spansieve.cli.outputs import Console
     from spansieve.data.example import Example
     from spansieve.data.reader_warnings import ReaderWarnings
     from spansieve.decoding.prediction import Probability

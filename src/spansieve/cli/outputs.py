@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import rich.console
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from spansieve.cli.options import Tool
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from spansieve.prediction.preannotation import Suggestion
     from spansieve.segments import Entity
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
+_BEYOND_ASCII = re.compile("[\x7f-\x9f]")  # which JSON leaves as they are
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 
 
@@ -30,7 +36,7 @@ def json_line(record: Any) -> str:
         line.encode()
     except UnicodeEncodeError:
         line = json.dumps(record)
-    return line + "\n"
+    return _BEYOND_ASCII.sub(lambda match: f"\\u{ord(match[0]):04x}", line) + "\n"
 
 
 def opened(output: Path | None) -> AbstractContextManager[IO[str]]:
@@ -78,6 +84,25 @@ def _json_list(lines: Iterable[str]) -> Iterator[str]:
 
 
 # ---- On the terminal -------------------------------------------------------------------------------------------------
+# Texts, labels and file names may come from anywhere, and must not steer it.
+
+
+def printable(text: str) -> str:
+    """Write control characters as their numbers; all else stays as it is.
+
+    >>> printable("Zoë \\x1b[2J")
+    'Zoë \\\\x1b[2J'
+    """
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+class Console(rich.console.Console):
+    """A console of rich that writes control characters of what it is given as their numbers; colours are its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            is_text = not segment.control and _CONTROL.search(segment.text)
+            yield Segment(printable(segment.text), segment.style) if is_text else segment
 
 
 def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) -> Text:

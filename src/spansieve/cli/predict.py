@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
-from rich.console import Console
 
 from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
 from spansieve.cli.options import Device, Files, ModelOrExport, OutputFile, Probability, Sentences, TextColumn, Whole
-from spansieve.cli.outputs import highlighted, json_line, opened
+from spansieve.cli.outputs import Console, highlighted, json_line, opened
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from spansieve.cli.inputs import JSON_SUFFIXES, check_text_file
 from spansieve.cli.options import Device, MinProbability, Model, Sentences
+from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
     from spansieve.prediction.bulk.job import Job, Summary

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
+
+from spansieve.cli.outputs import Console
 
 
 def export(

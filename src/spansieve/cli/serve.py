@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from spansieve.cli.options import Device, ModelOrExport, Probability
+from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
     from spansieve.prediction.text_predictor import TextPredictor

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from spansieve.cli.outputs import Console
 from spansieve.evaluation.calibration import Calibration, Threshold
 from spansieve.evaluation.error_types import ERROR_KINDS, ErrorAnalysis
 from spansieve.evaluation.scores import Counts, Scores

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from spansieve.cli.options import DataFormat
+from spansieve.cli.outputs import Console
 from spansieve.config import (
     BUILTIN,
     Config,

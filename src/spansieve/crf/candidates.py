@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from types import ModuleType
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from spansieve.crf.flat_segments import (
     dense_index,
     flat_segments,
     index_in,
+    keys_of,
     named_at,
     segments_by_sentence,
 )
@@ -31,6 +33,8 @@ from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.crf.kernels.dispatch import kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
+
+MAX_TOKENS = 1 << 24  # of a sentence that no array of scores bounds: what is computed takes memory for each
 
 
 class Windows(NamedTuple):
@@ -66,7 +70,7 @@ class Candidates:
     @classmethod
     def from_lists(cls, lists: Sequence[Sequence[Sequence[int]]], lengths: Tensor | Sequence[int]) -> Candidates:
         """Make candidates from one list of (start, end, label) per sentence, in any order."""
-        host = checked_lengths(lengths, len(lists), np.iinfo(np.int64).max, torch.empty(0)).numpy()
+        host = checked_lengths(lengths, len(lists), MAX_TOKENS, torch.empty(0)).numpy()
         segments = flat_segments(lists)
         widest = int((segments.end - segments.start).max(initial=1))
         check_segments(segments, host, widest, None)
@@ -132,6 +136,19 @@ class Candidates:
             mask = candidate_mask(local_scores, lengths, ready_gold, skip, limits)
             offsets, start, end, label = candidates_of_mask(mask)
         return cls(offsets, start, end, label, lengths, num_tokens, max_width)
+
+    def check(self) -> None:
+        """Check that the candidates lie in their sentences, are in order and have labels: compiled code trusts them."""
+        nodes, lengths = self.on_host(), self.lengths.cpu().numpy()
+        offsets, start, end, label = nodes
+        is_whole = offsets.shape == (len(lengths) + 1,) and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
+        if not (is_whole and offsets[-1] == len(start) == len(end) == len(label)):
+            raise ValueError(f"offsets of candidates must rise from 0 to their number, {len(start)}, got {offsets}")
+        check_segments(nodes, lengths, self.max_width, None, lowest_label=0)
+        if (np.diff(keys_of(nodes)[0]) <= 0).any():
+            raise ValueError(
+                "candidates must be distinct and sorted by (sentence, end, start, label), as from_lists does it"
+            )
 
     def __len__(self) -> int:
         return len(self.start)
@@ -204,6 +221,9 @@ class Candidates:
 
 
 def checked_limits(labels_per_span: int, budget: int | None) -> FilterLimits:
+    for name, value in (("labels_per_span", labels_per_span), ("budget", budget)):
+        if not isinstance(value, Integral) and (name, value) != ("budget", None):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
     if labels_per_span < 1:
         raise ValueError(f"labels_per_span must be at least 1, got {labels_per_span}")
     if budget is not None and budget < 0:
@@ -229,6 +249,7 @@ def candidate_mask(
 
 def kept_mask(local_scores: Tensor, lengths: Tensor, limits: FilterLimits) -> Tensor:
     num_sentences, num_labels = len(local_scores), local_scores.shape[-1]
+    limits = limits.within(num_labels)
     is_span = span_ends(local_scores) <= lengths[:, None, None]  # (B, L, K)
     mask = (local_scores > local_scores[..., :1]) & is_span[..., None]
     if limits.labels_per_span < num_labels - 1:
@@ -285,6 +306,8 @@ class CandidateDistribution(Distribution):
         nodes: Candidates | None = None,
     ) -> None:
         """`nodes` are the candidates with the labels that the transition has, where those are not their own."""
+        if candidates.start.is_cpu:
+            candidates.check()
         self.candidates, nodes = candidates, nodes or candidates
         if isinstance(scores, Tensor) and scores.ndim == 4:
             self.dense_scores = checked_scores("scores", scores, 4, look=False)

@@ -199,6 +199,8 @@ def keys_of(*several: FlatSegments) -> list[np.ndarray]:
     """A number for each segment that is the same for the same ones, and sorts by (sentence, end, start, label)."""
     size = 1 + max(int(segments.end.max(initial=0)) for segments in several)
     num_labels = 1 + max(int(segments.label.max(initial=0)) for segments in several)
+    if (len(several[0].offsets) * size * size * num_labels) >> 63:
+        raise ValueError(f"segments must have smaller positions and labels, got up to {size - 1} and {num_labels - 1}")
     return [((s.sentence * size + s.end) * size + s.start) * num_labels + s.label for s in several]
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from spansieve.config import ConfigError
+from spansieve.config import MAX_WIDTH, ConfigError
 from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.kernels import FilterLimits, cpu
 from spansieve.decoding.batch_scores import (
@@ -49,8 +50,12 @@ class DecoderSettings:
         for name in ("max_width", "labels_per_span"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"decoder.{name} must be at least 1, got {getattr(self, name)}")
+        if self.max_width > MAX_WIDTH:
+            raise ConfigError(f"decoder.max_width must be at most {MAX_WIDTH:,}, got {self.max_width}")
         if self.budget is not None and self.budget < 0:
             raise ConfigError(f"decoder.budget must be at least 0, got {self.budget}")
+        if not 0 <= self.margin < inf:
+            raise ConfigError(f"decoder.margin must be a number of at least 0, got {self.margin}")
 
     @property
     def filters(self) -> bool:
@@ -61,7 +66,7 @@ class DecoderSettings:
         return Support(labels, max_width, takes_nested=self.kind == "nested")
 
     def limits(self, num_labels: int) -> FilterLimits:
-        return FilterLimits(min(self.labels_per_span, num_labels), self.budget)
+        return FilterLimits(self.labels_per_span, self.budget).within(num_labels)
 
 
 class Decoded(NamedTuple):
@@ -77,6 +82,14 @@ class Decoded(NamedTuple):
         values = None if self.probabilities is None else self.probabilities.tolist()
         bounds = zip(offsets, offsets[1:])
         return [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in bounds]
+
+
+def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays that a decoder takes; a nested one may do without its transition."""
+    if settings.kind != "linear-chain":
+        return {"transition": (len(labels), len(labels))}
+    num_tags = len(TagCodec(labels, settings.scheme))
+    return {"transition": (num_tags, num_tags), "start": (num_tags,), "end": (num_tags,)}
 
 
 class Decoder:
@@ -95,16 +108,18 @@ class Decoder:
         self.settings, self.threads, self.with_filter = settings, threads, with_filter
         self._codec = TagCodec(labels, settings.scheme) if settings.kind == "linear-chain" else None
         num_labels = len(labels) if self._codec is None else len(self._codec)
-        self._shape = (num_labels,) if self._codec else (settings.max_width, num_labels)  # of scores, beyond (B, L)
-        self.limits = settings.limits(num_labels)
-        shapes: dict[str, tuple[int, ...]] = {"transition": (num_labels, num_labels)}
-        if self._codec is not None:
-            shapes |= {"start": (num_labels,), "end": (num_labels,)}
-        elif settings.kind == "nested" and "transition" not in arrays:
+        self.shape: tuple[int, ...] = (
+            (num_labels,) if self._codec else (settings.max_width, num_labels)
+        )  # of scores, beyond (B, L)
+        self.num_scores, self.limits = 2 if settings.filters else 1, settings.limits(num_labels)
+        shapes = decoder_shapes(settings, labels)
+        if settings.kind == "nested" and "transition" not in arrays:
             shapes = {}
         for name, shape in shapes.items():
             if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != np.float32:
                 raise ValueError(f"{name} must be numbers of shape {shape}, for the labels of the model")
+            if not arrays[name].max(initial=0) < inf:  # as it is of NaN
+                raise ValueError(f"{name} must be numbers below +inf (-inf: impossible), got NaN or +inf")
         self.arrays = {name: np.ascontiguousarray(arrays[name]) for name in shapes}
 
     def __call__(
@@ -117,7 +132,7 @@ class Decoder:
         """Decode the scores of sentences of these lengths (B,), none of them empty: (B, L, Y) of a linear chain, (B, L,
         K, Y) otherwise; of a model that filters the local and the global ones. With rules, one per sentence, that all
         ban the same pairs."""
-        return decode(self.batch(self._checked(scores), lengths), with_probabilities, rules)
+        return decode(self.batch(self._checked(scores, lengths), lengths), with_probabilities, rules)
 
     def batch(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> BatchScores:
         """Take scores as `__call__` does, ready to decode."""
@@ -183,11 +198,17 @@ class Decoder:
     def _dense(self, local_scores: np.ndarray, global_scores: np.ndarray) -> DenseScores:
         return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
 
-    def _checked(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
-        number = 2 if self.settings.filters else 1
-        if len(scores) != number or any(part.shape[2:] != self._shape or part.dtype != np.float32 for part in scores):
+    def _checked(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> list[np.ndarray]:
+        """Check that the scores are of these sentences. Widths beyond the longest of them may have been left out."""
+        longest, (*widths, num_labels) = int(lengths.max(initial=0)), self.shape
+        num_tokens, *scored = scores[0].shape[1:-1] or (0,)
+        shape = (len(lengths), num_tokens, *scored, num_labels)
+        is_right = len(scores) == self.num_scores and len(scored) == len(widths) and longest <= num_tokens
+        is_right = is_right and (scored == widths or longest <= min(scored, default=0))
+        if not is_right or any(part.shape != shape or part.dtype != np.float32 for part in scores):
             shapes = ", ".join(f"{part.shape} {part.dtype}" for part in scores)
-            raise ValueError(f"scores must be {number} float32 arrays that end in {self._shape}, got {shapes}")
+            wanted = f"{self.num_scores} float32 arrays of shape {(len(lengths), longest, *self.shape)}"
+            raise ValueError(f"scores must be {wanted}, got {shapes}")
         return [np.ascontiguousarray(part) for part in scores]
 
 

@@ -44,7 +44,8 @@ class FilteredHead(Head):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
         self.beta, self.filtering_weight = config.beta, config.filtering_weight
-        self.limits = FilterLimits(1 if self.filter_labels else min(config.labels_per_span, len(labels)), config.budget)
+        labels_per_span = 1 if self.filter_labels else config.labels_per_span
+        self.limits = FilterLimits(labels_per_span, config.budget).within(len(labels))
         self.is_loss_filtered = config.global_loss == "filtered"
 
     @property
@@ -60,8 +61,8 @@ class FilteredHead(Head):
         labels = labels_of_spans(structures, torch.as_tensor(lengths, dtype=torch.int64))
         if unknown is None:
             return HeadGold(structures, labels)
-        is_free = spans_within(unknown_tokens(unknown, shape[1]), self.max_width)
-        is_touched = spans_touching(segments_known, shape[1], self.max_width)
+        is_free = spans_within(unknown_tokens(unknown, shape[1]), shape[2])
+        is_touched = spans_touching(segments_known, shape[1], shape[2])
         # The filter learns from the spans of which something is known: where one is, no other is, unless it nests.
         is_ignored = torch.from_numpy(is_free if self.kind == "nested" else is_free & ~is_touched) & (labels == 0)
         return HeadGold(

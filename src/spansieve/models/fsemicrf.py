@@ -54,7 +54,7 @@ class FSemiCRF(FilteredHead):
         # One copy into two packed halves, where each user of a strided half would make its own.
         local_scores, global_scores = scores.unflatten(-1, (2, -1)).movedim(-2, 0).contiguous()
         if self.score_null:
-            as_null = span_sums(prefix_sums(global_scores[:, :, 0, :1]), self.max_width)  # (B, L, K, 1)
+            as_null = span_sums(prefix_sums(global_scores[:, :, 0, :1]), global_scores.shape[2])  # (B, L, K, 1)
             global_scores = global_scores - as_null.float()
         return local_scores, global_scores
 

@@ -16,6 +16,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
 from spansieve.crf.evidence import Span
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
+from spansieve.nn.span_scorers import scored_widths
 from spansieve.segments import LabelSet, Segment
 
 Ranges = Sequence[tuple[int, int]]  # of tokens, end exclusive, from left to right
@@ -109,3 +110,9 @@ def known_of(segments: Sequence[Segment], unknown: Ranges, length: int) -> Known
     """
     ends, starts = [0, *(end for _, end in unknown)], [*(start for start, _ in unknown), length]
     return Known(segments, complete=[Span(end, start) for end, start in zip(ends, starts) if end < start])
+
+
+def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:
+    """The shape of the scores of a batch, (B, L, K, Y)."""
+    num_tokens = max(lengths, default=0)
+    return len(lengths), num_tokens, scored_widths(max_width, num_tokens), num_labels

@@ -32,7 +32,6 @@ EXPORTED = "manifest.json"  # what an exported model has instead: see prediction
 
 
 MOST_COUNTED = 1_000_000  # what a number of an encoder's configuration may be where no weight is that large
-WIDEST = 10_000  # tokens in a segment: far beyond any text, and little enough to be held
 
 
 # ---- Saving ----------------------------------------------------------------------------------------------------------
@@ -88,7 +87,9 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
         with torch.device("meta"):
             check_shapes(Tagger(config, labels, folder / ENCODER).state_dict(), shapes, folder / WEIGHTS)
         tagger = Tagger(config, labels, folder / ENCODER)
-        tagger.load_state_dict(load_file(folder / WEIGHTS))
+        weights = load_file(folder / WEIGHTS)
+        check_numbers(weights, folder / WEIGHTS)
+        tagger.load_state_dict(weights)
     return tagger.to(usable).eval()
 
 
@@ -140,8 +141,6 @@ def check_sizes(settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...
     layers = builtin.get("layers") if isinstance(builtin, dict) else None
     if _is_above(layers, len(shapes)):
         raise ModelError(f"{path} says layers = {layers}, but there are {len(shapes)} weights")
-    if _is_above(settings.get("max_width"), WIDEST):
-        raise ModelError(f"{path} must have a max_width of at most {WIDEST:,}, got {settings['max_width']}")
 
 
 def check_encoder(folder: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -159,6 +158,13 @@ def check_encoder(folder: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
             raise ModelError(f"{path} must not ask for code to be fetched, got {name} = {value!r}")
         if name == "quantization_config":
             raise ModelError(f"{path} must be of an encoder that is not quantised, got {name}")
+
+
+def check_numbers(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Check that all weights are numbers: no scores can be computed of others."""
+    for name, weight in weights.items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            raise ModelError(f"{path} must have numbers for weights, got NaN or infinity in {name}")
 
 
 def check_shapes(wanted: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from spansieve.config import ModelConfig
+from spansieve.config import MAX_WIDTH, ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import flat, laminar
@@ -67,7 +67,7 @@ class Tagger(nn.Module):
         labels, head = LabelSet(sorted(names)), head_class(config.head)
         quantile = 1.0 if head.kind == "linear-chain" else config.width_quantile
         widths = [s.width for example in examples for s in _structured(head, example)[0].segments]
-        max_width = config.max_width or width_quantile(widths, quantile)
+        max_width = config.max_width or min(width_quantile(widths, quantile), MAX_WIDTH)
         return cls(replace(config, max_width=max_width), labels, folder)
 
     def batch(

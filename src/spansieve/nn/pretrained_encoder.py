@@ -68,6 +68,8 @@ class PretrainedEncoder(Encoder):
         if self.casing is not None:
             nn.init.zeros_(self.casing.weight)  # the encoder starts as it was pretrained
         self.layout = self._layout()
+        if folder is not None:
+            self._check_vocabulary()
         self.subwords = SubwordCache(self.tokenizer.backend_tokenizer)
         self._replay: GraphReplay | None = None
 
@@ -83,6 +85,8 @@ class PretrainedEncoder(Encoder):
     def _layout(self) -> SubwordLayout:
         before, after = _special_tokens(self.tokenizer)
         limit = self.config.max_subwords or self._limit()
+        if (positions := self._num_positions()) is not None and limit > positions:
+            raise ValueError(f"max_subwords must be at most {positions}, the positions of the encoder, got {limit}")
         capacity = limit - len(before) - len(after)
         if capacity < 1:
             raise ValueError(f"max_subwords must leave room beside the special ones, got {limit}")
@@ -90,12 +94,19 @@ class PretrainedEncoder(Encoder):
         unknown = padding if unknown is None else unknown
         return SubwordLayout(before, after, padding, unknown, capacity, self.config.overlap, self.config.casing)
 
+    def _check_vocabulary(self) -> None:
+        """Check that there is an embedding for whatever the tokenizer makes."""
+        highest, size = max(self.tokenizer.get_vocab().values()), self.model.get_input_embeddings().num_embeddings
+        if highest >= size:
+            raise ValueError(f"the tokenizer must have ids below {size}, the size of the vocabulary, got {highest}")
+
     def _limit(self) -> int:
+        limits = (self._num_positions(), self.tokenizer.model_max_length)
+        return min((limit for limit in limits if limit and 0 < limit < NO_LIMIT), default=FALLBACK_LIMIT)
+
+    def _num_positions(self) -> int | None:
         positions = getattr(self.model.config, "max_position_embeddings", None)
-        if positions is not None:
-            positions -= _reserved_positions(self.model)
-        known = [limit for limit in (positions, self.tokenizer.model_max_length) if limit and 0 < limit < NO_LIMIT]
-        return min(known, default=FALLBACK_LIMIT)
+        return None if positions is None else positions - _reserved_positions(self.model)
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)

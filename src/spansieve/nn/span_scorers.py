@@ -21,6 +21,7 @@ HALF = (torch.float16, torch.bfloat16)
 LONG = 1_024  # tokens
 BLOCK = 128  # tokens whose spans are scored at once on the CPU
 GPU_BLOCK = 16_384  # and on a GPU
+USUAL_WIDTH = 64  # up to which every width is scored, however short the sentences: batches are then of one shape
 
 
 class SpanScorer(nn.Module):
@@ -36,6 +37,10 @@ class SpanScorer(nn.Module):
 
     def forward(self, vectors: Tensor) -> tuple[Tensor, ...]:
         raise NotImplementedError
+
+    def num_widths(self, num_tokens: int) -> int:
+        """K, for sentences of so many tokens; an exported graph has one for all."""
+        return self.max_width if torch.compiler.is_exporting() else scored_widths(self.max_width, num_tokens)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         """The scores of all segments, (B, L, K, S·Y)."""
@@ -55,7 +60,7 @@ class SumScorer(SpanScorer):
         return (prefix_sums(self.output(vectors)),)  # (B, L + 1, S·Y)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
-        sums = span_sums(state[0], self.max_width)
+        sums = span_sums(state[0], self.num_widths(state[0].shape[1] - 1))
         return (sums / widths_of(sums) if self.is_mean else sums) + self.bias
 
 
@@ -74,7 +79,9 @@ class MaxScorer(SpanScorer):
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         (single,) = state
         widest, scores = single, []
-        for width in range(self.max_width):  # a span is the one that is a token shorter, and its last token
+        for width in range(
+            self.num_widths(single.shape[1])
+        ):  # a span is the one that is a token shorter, and its last token
             if width:
                 shifted = nn.functional.pad(single[:, width:], (0, 0, 0, min(width, single.shape[1])))
                 widest = torch.maximum(widest, shifted)
@@ -104,29 +111,36 @@ class EndpointScorer(SpanScorer):
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         (projected,) = state
-        compiled = compiled_for(projected, self.width.weight)
+        width = self._width(projected)
+        compiled = compiled_for(projected, width)
         if compiled is None:
             return self.by_tensors(state)
         if torch.is_grad_enabled():
-            return self.output(SpanHiddenLayer.apply(projected, self.width.weight, compiled))
+            return self.output(SpanHiddenLayer.apply(projected, width, compiled))
         return self._by_blocks(projected, compiled)
 
     def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:
         """The same scores as `dense`, in tensor operations."""
         first, last, *content = state[0].chunk(self.parts, dim=-1)  # (B, L, H) each
-        hidden = first[:, :, None] + spread(last, self.max_width) + self.width.weight  # (B, L, K, H)
+        width = self._width(first)
+        hidden = first[:, :, None] + spread(last, len(width)) + width  # (B, L, K, H)
         for part in content:
-            sums = span_sums(prefix_sums(part), self.max_width)
+            sums = span_sums(prefix_sums(part), len(width))
             hidden = hidden + (sums / widths_of(sums)).to(hidden.dtype)
         return self.output(hidden.relu())
+
+    def _width(self, projected: Tensor) -> Tensor:
+        """The embeddings of the widths that are scored, (K, H)."""
+        num_widths = self.num_widths(projected.shape[1])
+        return self.width.weight if num_widths == self.max_width else self.width.weight[:num_widths]
 
     def _by_blocks(self, projected: Tensor, compiled: ModuleType) -> Tensor:
         """Score some tokens at a time: a text of any length takes no more memory than that for the hidden layer, and on
         the CPU it stays in the cache."""
         num_sentences, num_tokens, _ = projected.shape
-        num_rows, width = num_sentences * num_tokens, self.width.weight
+        num_rows, width = num_sentences * num_tokens, self._width(projected)
         size = BLOCK if projected.is_cpu else GPU_BLOCK
-        scores = projected.new_empty(num_rows, self.max_width, self.output.out_features)
+        scores = projected.new_empty(num_rows, len(width), self.output.out_features)
         hidden = projected.new_empty(min(size, num_rows), *width.shape)
         for low in range(0, num_rows, size):
             block = hidden[: num_rows - low]
@@ -143,6 +157,16 @@ def span_scorer(
     if kind == "max":
         return MaxScorer(size, hidden_size, max_width, num_labels, sets, dropout)
     return EndpointScorer(size, hidden_size, max_width, num_labels, sets, dropout, kind == "endpoints-content")
+
+
+def scored_widths(max_width: int, num_tokens: int) -> int:
+    """Return how many widths are scored: no span is wider than the sentence, so that a large `max_width` takes no more
+    memory than that.
+
+    >>> scored_widths(12, 5), scored_widths(10_000, 5), scored_widths(10_000, 300)
+    (12, 64, 300)
+    """
+    return max_width if max_width <= USUAL_WIDTH else min(max_width, max(num_tokens, USUAL_WIDTH))
 
 
 # ---- Spans of tokens -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -62,16 +63,17 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def system_errors(path: Path) -> Iterator[None]:
-    """Raise the system's errors as OSError, as everywhere else: libraries in Rust have them as text only."""
+    """Raise the system's errors as OSError, as everywhere else: libraries in Rust and other processes have them as
+    text only."""
     try:
         yield
     except OSError:
         raise
     except Exception as error:
-        match = re.search(r"\(os error (\d+)\)|Os \{ code: (\d+)", str(error))
+        match = re.search(r"\(os error (\d+)\)|Os \{ code: (\d+)|OSError: \[Errno (\d+)\]", str(error))
         if match is None:
             raise
-        number = int(match[1] or match[2])
+        number = int(match[1] or match[2] or match[3])
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
@@ -94,6 +96,8 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def checksum(path: Path) -> str:
+    if not path.is_file():  # a pipe would be waited for
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

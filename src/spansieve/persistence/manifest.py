@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from spansieve.persistence.atomic import checksum, checksums, is_sealed, sealed, sync, sync_folder, write_durably
 
 MAX_LEVELS = 100  # of a JSON file
+MAX_BYTES = 16_000_000  # of one
 
 
 class ModelError(ValueError):
@@ -68,6 +69,7 @@ class Manifest(NamedTuple):
         if not isinstance(files, dict) or not files.keys() >= set(required):
             raise ModelError(f"{path} must name the checksums of {', '.join(sorted(required))}")
         check_names(files, path)
+        check_links(folder)
         for name, expected in files.items():
             with refusing(f"{folder / name} cannot be read"):
                 if not (folder / name).is_file():
@@ -130,8 +132,14 @@ def refusing(what: str) -> Iterator[None]:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file."""
+    with refusing(f"{path} cannot be read"):
+        if not path.is_file():  # a pipe would be waited for
+            raise ModelError(f"{path} is no file")
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(f"{path} must have at most {MAX_BYTES:,} bytes, got {path.stat().st_size:,}")
+        content = path.read_bytes()
     with refusing(f"{path} is damaged"):
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(content.decode())
         if not isinstance(values, dict):
             raise ModelError(f"{path} must hold a JSON object, got {type(values).__name__}")
         for _ in json_values(values):  # so that no later code falls into it
@@ -146,6 +154,18 @@ def check_names(files: Mapping[str, Any], path: Path) -> None:
         is_inside = parts and not name.startswith("/") and ".." not in parts and "\\" not in name and ":" not in name
         if not is_inside or "\0" in name:
             raise ModelError(f"{path} must name files within its folder, got {shorten(repr(name), 80)}")
+
+
+def check_links(folder: Path) -> None:
+    """Check that no link in a folder leads out of it, but to where the Hub's cache has the files of a snapshot."""
+    with refusing(f"{folder} cannot be read"):
+        home = folder.resolve()
+        blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else None
+        for path in folder.rglob("*"):
+            if path.is_symlink():
+                target = path.resolve()
+                if not target.is_relative_to(home) and target.parent != blobs:
+                    raise ModelError(f"{path} must not be a link out of its folder, got one to {target}")
 
 
 def json_values(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

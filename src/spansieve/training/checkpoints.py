@@ -12,11 +12,11 @@ import re
 import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -29,16 +29,18 @@ from spansieve.persistence.atomic import (
     sync_folder,
     write_durably,
 )
+from spansieve.persistence.manifest import ModelError, check_links, read_object, refusing
 from spansieve.training.optimizer import EMA
 
 STATE = "state.json"
+NAMES = ("model", "optimizer", "average")  # of the files with tensors
 KEPT = 2
 
 
 class Checkpoint(NamedTuple):
     step: int
     state: dict[str, Any]
-    tensors: dict[str, dict[str, Tensor]]  # by the name of the file: model, optimizer and, where there is one, average
+    tensors: dict[str, dict[str, Tensor]]  # by the name of the file; there may be no average
 
 
 def write_checkpoint(
@@ -82,12 +84,12 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
 
 def _read(step: int, path: Path) -> Checkpoint | None:
     """Read a checkpoint; None where it is damaged."""
-    try:
-        state = json.loads((path / STATE).read_text(encoding="utf-8"))
-        if is_sealed(state) and all(checksum(path / name) == sum_ for name, sum_ in state["files"].items()):
-            return Checkpoint(step, state, {Path(name).stem: load_file(path / name) for name in state["files"]})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
-        pass
+    with suppress(ModelError), refusing(f"checkpoint {path} is damaged"):
+        state = read_object(path / STATE)
+        files = {name: path / f"{name}.safetensors" for name in NAMES if f"{name}.safetensors" in state["files"]}
+        check_links(path)
+        if is_sealed(state) and all(checksum(file) == state["files"][file.name] for file in files.values()):
+            return Checkpoint(step, state, {name: load_file(file) for name, file in files.items()})
     return None
 
 
@@ -116,11 +118,13 @@ def tensors_of(model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | No
 
 
 def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, ema: EMA | None) -> None:
-    model.load_state_dict(checkpoint.tensors["model"])
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in checkpoint.tensors["optimizer"].items():
-        index, key = name.split(".", 1)
-        state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    if ema is not None:
-        ema.load(checkpoint.tensors["average"])
+    """Put a model, its optimizer and its average where the checkpoint has them."""
+    with refusing(f"the checkpoint of step {checkpoint.step} is not of this run"):
+        model.load_state_dict(checkpoint.tensors["model"])
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in checkpoint.tensors["optimizer"].items():
+            index, key = name.split(".", 1)
+            state.setdefault(int(index), {})[key] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        if ema is not None:
+            ema.load(checkpoint.tensors["average"])

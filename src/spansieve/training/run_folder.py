@@ -23,6 +23,7 @@ from typing import Any
 
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example
+from spansieve.persistence.manifest import read_object
 from spansieve.training.checkpoints import newest_checkpoint
 
 RUN, RESULTS, CURVES = "run.json", "results.json", "curves.png"
@@ -135,11 +136,13 @@ def _warn_of_no_lock(folder: Path, reason: str) -> None:
 def _read(folder: Path) -> dict[str, Any]:
     path = folder / RUN
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = read_object(path)
         if known["format"] != FORMAT:
             raise TrainingError(f"{path} must be of format {FORMAT}, got {known['format']}: another version wrote it")
+        if not all(isinstance(known[name], dict) for name in ("config", "data")):
+            raise ValueError("config and data must be objects")
         return {name: known[name] for name in ("processes", "config", "data")} | {"start": known.get("start")}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError) as error:
         raise TrainingError(f"{path} is damaged: {error!r}") from error
 
 

@@ -31,6 +31,7 @@ from spansieve.models.storage import MODEL as MODEL_FOLDER
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import graph_counter, predict_segments
+from spansieve.persistence.manifest import refusing
 from spansieve.segments import NamedSegment
 from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
@@ -126,7 +127,8 @@ class Trainer:
             raise TrainingError(f"every process must see the same checkpoints in {self.folder}, got steps {steps}")
         if checkpoint is not None:
             restore(checkpoint, self.tagger, self.optimizer, self.ema)
-            self.progress = Progress(**checkpoint.state["progress"])
+            with refusing(f"the checkpoint of step {checkpoint.step} is not of this run"):
+                self.progress = Progress(**checkpoint.state["progress"])
 
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)

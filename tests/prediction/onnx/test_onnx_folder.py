@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import shutil
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from spansieve.persistence.atomic import checksums, sealed
 from spansieve.prediction.onnx import ModelError, export, is_export, load
 from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.onnx.folder import MANIFEST, check_free, new_export
+from spansieve.prediction.onnx.graph_validation import PERMITTED
+from tests.hostile.folders import GRAPHS, arrays
 from tests.prediction.onnx.taggers import drawn_tagger
 
 
@@ -184,7 +190,7 @@ def test_files_that_are_something_else_are_refused(subwords, name, tmp_path):
     for content in (b"", b"\x00" * 100, pickle.dumps({"a": 1})):
         folder = shutil.copytree(subwords[1], tmp_path / f"export{len(content)}")
         (folder / name).write_bytes(content)
-        with pytest.raises(ModelError, match=r"cannot be run by onnxruntime|is no tokenizer|must hold plain arrays"):
+        with pytest.raises(ModelError, match=r"graph|is no tokenizer|must hold plain arrays"):
             load(changed(subwords[1], folder))
 
 
@@ -199,6 +205,80 @@ class Bomb:
 def test_nothing_in_the_folder_is_run(words, tmp_path):
     folder, fuse = shutil.copytree(words[1], tmp_path / "export"), tmp_path / "it-ran"
     np.savez(folder / "decoder.npz", transition=np.array([Bomb(fuse)], object))
-    with pytest.raises(ModelError, match="must hold plain arrays"):
+    with pytest.raises(ModelError, match="must be numbers of shape"):
         load(changed(words[1], folder))
     assert not fuse.exists()
+
+
+# ---- What a folder may not do ----------------------------------------------------------------------------------------
+
+
+def spoiled(source: Path, target: Path, name: str, spoil) -> Path:
+    """A copy with a graph that something was done to, well sealed."""
+    folder = shutil.copytree(source, target)
+    model = onnx.load(folder / name)
+    spoil(model)
+    (folder / name).write_bytes(model.SerializeToString())
+    return changed(source, folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("loop", "no graph and no sparse tensor within an operator"),
+        ("own_operator", "'someone:Run', which is not permitted"),
+        ("function", "must have no functions"),
+        ("elsewhere", "must have its weights in itself"),
+        ("beside", "must have its weights in itself"),
+        ("huge", "cannot be run by onnxruntime"),
+        ("product", "cannot be run by onnxruntime"),
+        ("doubling", "cannot be run by onnxruntime"),
+        ("other_shape", "must give"),
+        ("fewer_outputs", "must|cannot be run"),
+        ("other_input", "which this version does not make"),
+    ],
+)
+@pytest.mark.parametrize("name", ["encoder.onnx", "scorers.onnx"])
+def test_graphs_that_are_not_what_the_exporter_writes(words, name, kind, message, tmp_path):
+    with pytest.raises(ModelError, match=message):
+        load(spoiled(words[1], tmp_path / "export", name, GRAPHS[kind]))
+
+
+def test_scores_that_are_no_numbers(words, tmp_path):
+    with pytest.raises(ModelError, match="got NaN"):
+        load(spoiled(words[1], tmp_path / "export", "scorers.onnx", GRAPHS["no_numbers"]))
+
+
+def test_operators_that_exporters_write_are_permitted():
+    """Those of the encoders at hand are checked where they are exported; Loop, If and Scan are none of them."""
+    assert not {"Loop", "If", "Scan", "SequenceMap", "Optional", "StringConcat", "RandomNormal", "Resize"} & PERMITTED
+
+
+@pytest.mark.parametrize("number", [2**31, 2**60, 2**61, 2**62, 2**64])
+def test_a_large_number_of_labels_per_span_in_the_manifest(words, number, tmp_path):
+    """As there are no more labels than there are, it is none too many."""
+    decoder = json.loads((words[1] / MANIFEST).read_text())["decoder"]
+    folder = changed(words[1], tmp_path / "export", decoder=decoder | {"labels_per_span": number, "budget": number})
+    assert load(folder).predict_tokens([["a", "b"]])
+    with pytest.raises(ModelError, match="max_width must be at most"):
+        load(changed(words[1], tmp_path / "wide", decoder=decoder | {"max_width": number}))
+
+
+def test_arrays_that_say_they_are_large_are_not_read(words, tmp_path):
+    for chance in range(20):
+        folder = shutil.copytree(words[1], tmp_path / str(chance))
+        done = arrays(folder, random.Random(chance))
+        tracemalloc.start()
+        with pytest.raises(ModelError) if "extra" not in done else suppress(ModelError):
+            load(folder)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 50_000_000, done
+
+
+def test_links_out_of_an_export(words, tmp_path):
+    folder = shutil.copytree(words[1], tmp_path / "export")
+    kept = shutil.move(folder / "encoder.onnx", tmp_path / "kept")
+    (folder / "encoder.onnx").symlink_to(kept)
+    with pytest.raises(ModelError, match="must not be a link out of its folder"):
+        load(folder)

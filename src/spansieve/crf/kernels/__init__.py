@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+NO_BUDGET = 1 << 62  # stands for no limit in compiled code
+
 
 class Sums(NamedTuple):
     """The sums over all structures, which forward-backward gives. Tensors or NumPy arrays, as the kernel takes them."""
@@ -29,6 +31,11 @@ class FilterLimits(NamedTuple):
 
     labels_per_span: int = 1  # the best so many labels of a span, as far as they stand above null
     budget: int | None = None  # candidates of a sentence: the best so many, by how far they stand above null
+
+    def within(self, num_labels: int) -> FilterLimits:
+        """Bound the limits by what there can be: compiled code computes sizes from them, which must not wrap."""
+        budget = None if self.budget is None or self.budget >= NO_BUDGET else self.budget
+        return FilterLimits(min(self.labels_per_span, num_labels), budget)
 
 
 PLAIN_FILTER = FilterLimits()

@@ -15,7 +15,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from spansieve.persistence.atomic import read_files, write_files
+from spansieve.persistence.atomic import read_files, system_errors, write_files
 from spansieve.prediction.bulk.blocks import Block
 from spansieve.prediction.bulk.job import Job, predict_blocks, stream_of
 from spansieve.prediction.bulk.ledger import Ledger, Outcome
@@ -47,7 +47,7 @@ def predict_with_ray(job: Job, blocks: list[Block], address: str | None, replica
     ray = _ray()
     if replicas is not None and replicas < 1:
         raise ValueError(f"replicas must be at least 1, got {replicas}")
-    with _cluster(ray, address):
+    with _cluster(ray, address), system_errors(Path(job.output)):  # a replica's full disk is ours
         resources: dict[str, float] = {"num_cpus": max(1, job.workers)}  # of a replica
         kind, amount = "CPU", resources["num_cpus"]
         if job.device != "cpu":

@@ -34,6 +34,7 @@ from spansieve.prediction.onnx.folder import (
     new_export,
     write_description,
 )
+from spansieve.prediction.onnx.graph_validation import check_graph
 from spansieve.prediction.onnx.session import EXTRA
 
 OPSET = 20  # the first with GELU as one operation
@@ -86,6 +87,7 @@ def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
     _write_graph(path, encoder_graph(encoder), inputs, axes, ["vectors"], is_large)
     if int8:
         _quantise(path, is_large)
+    check_graph(path, path.name + BESIDE if is_large else None)  # what would not be loaded is no export
 
 
 def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, Dim]]]:
@@ -110,6 +112,7 @@ def _write_scorers(path: Path, head: Head, size: int) -> None:
     tokens = torch.randn(len(EXAMPLES), 7, size)
     outputs = [f"scores_{i}" for i, _ in enumerate(head.scores(tokens))]
     _write_graph(path, Scorers(head), {"tokens": tokens}, axes, outputs)
+    check_graph(path)
 
 
 def _write_graph(

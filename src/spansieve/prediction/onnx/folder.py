@@ -101,7 +101,8 @@ def read_description(folder: Path) -> Description:
             raise ConfigError("layout must be there for a Hugging Face encoder, and only for one")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ModelError(f"{folder / MANIFEST} says what this version of spansieve does not know: {error}") from error
-    for name in about.get("files") or ():
+    files = about.get("files")
+    for name in files if isinstance(files, dict) else ():
         if name not in NAMES:
             raise ModelError(f"{folder / MANIFEST} must name files of an export alone, got {name!r}")
     EXPORT.check_files(folder, about, description.names)

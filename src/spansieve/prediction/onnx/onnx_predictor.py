@@ -5,23 +5,27 @@ Axes: B sentences, L tokens, D features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
-from zipfile import BadZipFile
+from textwrap import shorten
+from zipfile import ZipFile
 
 import numpy as np
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints, Rules
-from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings
+from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings, decoder_shapes
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.inference import PreparedBatch, predict_with
-from spansieve.persistence.manifest import ModelError
-from spansieve.prediction.onnx.folder import DECODER, SCORERS, Description, read_description
+from spansieve.persistence.manifest import ModelError, refusing
+from spansieve.prediction.onnx.folder import BESIDE, DECODER, ENCODER, SCORERS, Description, read_description
+from spansieve.prediction.onnx.graph_validation import check_graph
 from spansieve.prediction.onnx.session import Session, usable_cores
 from spansieve.prediction.onnx.token_vectors import Encoder, encoder_of
 from spansieve.prediction.text_predictor import TextPredictor
 
+MAX_HEADER = 4_096  # bytes that an array takes in a file beside its numbers
 BLOCK = 256  # tokens whose spans are scored at once: the hidden layer over them stays in the cache
 
 
@@ -37,14 +41,19 @@ def load(
     check_probability(probability)
     folder, threads = Path(folder), threads or usable_cores()
     description = read_description(folder)
-    try:
-        arrays = _decoder_arrays(folder / DECODER)
+    with refusing(f"{folder / DECODER} cannot be used"):
+        arrays = _decoder_arrays(folder / DECODER, decoder_shapes(description.decoder, description.labels))
         decoder = Decoder(description.decoder, description.labels, arrays, threads, probability == "with-filter")
-    except ValueError as error:
-        raise ModelError(f"{folder / DECODER} cannot be used: {error}") from error
-    encoder, scorers = encoder_of(folder, description, threads), Session(folder / SCORERS, threads)
-    backend = OnnxBackend(description, encoder, scorers, decoder)
-    return OnnxPredictor(description, backend, tokenizer, batch_tokens, probability)
+
+    def backend(is_trial: bool) -> OnnxBackend:
+        encoder = encoder_of(folder, description, threads, is_trial)
+        return OnnxBackend(description, encoder, Session(folder / SCORERS, threads, is_trial), decoder)
+
+    check_graph(folder / ENCODER, ENCODER + BESIDE if (folder / (ENCODER + BESIDE)).is_file() else None)
+    check_graph(folder / SCORERS)
+    with refusing(f"{folder} holds a model that does not run"):
+        predict_with(backend(is_trial=True), [["a", "b", "c"], ["a"]], with_probabilities=True)
+    return OnnxPredictor(description, backend(is_trial=False), tokenizer, batch_tokens, probability)
 
 
 class OnnxPredictor(TextPredictor):
@@ -111,6 +120,11 @@ class OnnxBackend:
             for low in range(0, num_tokens, BLOCK):
                 block = vectors[b : b + rows, low : low + BLOCK + self._beyond]
                 parts = self._scorers({"tokens": block})
+                if any(part.shape[:2] != block.shape[:2] for part in parts):  # the decoder checks the rest of the shape
+                    shapes = ", ".join(str(part.shape) for part in parts)
+                    raise ModelError(f"{SCORERS} must give scores of {block.shape[:2]} tokens, got {shapes}")
+                # No span is wider than the sentence.
+                parts = [part if part.ndim < 4 else part[:, :, : max(num_tokens, 1)] for part in parts]
                 if not scores:
                     scores = [np.empty((num_sentences, num_tokens, *part.shape[2:]), part.dtype) for part in parts]
                 for all_scores, part in zip(scores, parts):
@@ -118,9 +132,22 @@ class OnnxBackend:
         return scores
 
 
-def _decoder_arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ModelError(f"{path} must hold plain arrays: {error}") from error
+def _decoder_arrays(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Read the arrays of these shapes, and no others: a file may say that they are far larger than itself."""
+    with refusing(f"{path} must hold plain arrays"), path.open("rb") as file:
+        size = path.stat().st_size
+        if size > (most := sum(4 * prod(shape) + MAX_HEADER for shape in shapes.values())):
+            raise ModelError(f"{path} must have at most {most:,} bytes, for the labels of the model, got {size:,}")
+        with ZipFile(file) as archive:
+            names = [name for name in shapes if f"{name}.npy" in archive.namelist()]
+            return {name: _array(archive, name, shapes[name]) for name in names}
+
+
+def _array(archive: ZipFile, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Read an array after its header, which comes before memory is taken for it."""
+    with archive.open(f"{name}.npy") as file:
+        np.lib.format.read_magic(file)
+        given, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        if given != shape or dtype != np.float32 or is_fortran:
+            raise ModelError(f"{name} must be numbers of shape {shape}, got {dtype} of shape {shorten(str(given), 40)}")
+        return np.frombuffer(file.read(4 * prod(shape)), np.float32).reshape(shape)

@@ -13,22 +13,20 @@ from tokenizers import Tokenizer
 
 from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
-from spansieve.persistence.manifest import ModelError
+from spansieve.persistence.manifest import ModelError, refusing
 from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, Description
 from spansieve.prediction.onnx.session import Session
 
 MOST_SUBWORDS = 16_384  # read at once, padding included
 
 
-def encoder_of(folder: Path, description: Description, threads: int) -> Encoder:
-    session = Session(folder / ENCODER, threads)
+def encoder_of(folder: Path, description: Description, threads: int, is_trial: bool = False) -> Encoder:
+    session = Session(folder / ENCODER, threads, is_trial)
     if description.layout is None:
         return WordEncoder(session, description.model.builtin.rows)
-    try:
+    with refusing(f"{folder / TOKENIZER} is no tokenizer"):  # tokenizers may even panic
         tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
-    except Exception as error:  # tokenizers raises nothing more precise
-        raise ModelError(f"{folder / TOKENIZER} is no tokenizer: {error}") from error
-    tokenizer.encode_special_tokens = description.splits_special
+        tokenizer.encode_special_tokens = description.splits_special
     return SubwordEncoder(session, tokenizer, description.layout, description.model.encoder.pooling)
 
 
@@ -43,8 +41,7 @@ class WordEncoder:
         arrays = dict(features)
         counts = np.diff(arrays["gram_offsets"], append=len(arrays["grams"]))  # (U,): the pieces of each word
         arrays |= {"gram_counts": counts, "gram_words": np.repeat(np.arange(len(counts)), counts)}
-        (vectors,) = self._session(arrays)
-        return vectors
+        return _vectors(self._session(arrays), arrays["words"].shape)
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """The size of each sentence as input: sentences of one batch should be alike in it."""
@@ -72,16 +69,26 @@ class SubwordEncoder:
     def _subwords(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """(P, D): what the windows keep, which is in order. A few windows at a time, so that a text of any length takes
         no more memory than a batch does."""
-        inputs = {name: arrays[name] for name in ("input_ids", "attention_mask", "casing") if name in arrays}
+        names: tuple[str, ...] = ("input_ids", "attention_mask", "casing")
+        inputs = {name: arrays[name] for name in names if name in arrays}
         kept = arrays["kept"]
         num_windows, width = arrays["input_ids"].shape
         most = max(1, MOST_SUBWORDS // width)
         parts = []
         for low in range(0, num_windows, most):
-            (read,) = self._session({name: array[low : low + most] for name, array in inputs.items()})  # (W, S, D)
+            part = {name: array[low : low + most] for name, array in inputs.items()}
+            read = _vectors(self._session(part), part["input_ids"].shape)  # (W, S, D)
             here = kept[np.searchsorted(kept, low * width) : np.searchsorted(kept, (low + most) * width)]
             parts.append(read.reshape(-1, read.shape[-1])[here - low * width])
         return np.concatenate(parts)
+
+
+def _vectors(outputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Check that a graph has computed one vector for each of what it was given."""
+    if len(outputs) != 1 or outputs[0].ndim != 3 or outputs[0].shape[:2] != shape or outputs[0].dtype != np.float32:
+        shapes = ", ".join(f"{array.shape} {array.dtype}" for array in outputs)
+        raise ModelError(f"{ENCODER} must give float32 vectors of shape {(*shape, 'D')}, got {shapes}")
+    return outputs[0]
 
 
 Encoder = WordEncoder | SubwordEncoder

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.flat_segments import FlatSegments, dense_index
-from spansieve.crf.kernels import PLAIN_FILTER
+from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER
 from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
 from spansieve.crf.kernels.cpu.jit import compiled, over_sentences
-from spansieve.crf.kernels.cpu.sentence_filter import NO_BUDGET, rank_of_label
+from spansieve.crf.kernels.cpu.sentence_filter import rank_of_label
 
 DENSE_FROM = 0.45  # candidates a span, about where the two break even: results/soft_filters_cpu.md
 STARTS = 16  # looked at to estimate how many candidates there are
@@ -22,6 +22,7 @@ def is_dense_cheaper(local_scores, lengths, limits=PLAIN_FILTER) -> bool:
 
     Estimated from a few spans: a wrong guess costs time and nothing else.
     """
+    limits = limits.within(local_scores.shape[-1])
     budget = NO_BUDGET if limits.budget is None else limits.budget
     kept, spans = _num_kept(local_scores, lengths, limits.labels_per_span, budget)
     return bool(kept >= DENSE_FROM * spans)
@@ -35,7 +36,7 @@ def kept_scores(
     With gold (offsets, start, end, label), every gold segment is a candidate too. Nothing is dropped for its sake: this
     is for paths that may skip.
     """
-    scores = np.full(global_scores.shape, -np.inf, global_scores.dtype)
+    scores, limits = np.full(global_scores.shape, -np.inf, global_scores.dtype), limits.within(global_scores.shape[-1])
     if limits.budget is not None:
         arguments = (local_scores, global_scores, transition, lengths, gold, True, False, limits)
         kept = segments_from_scores(*arguments, threads=threads)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.kernels import PLAIN_FILTER
+from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER
 from spansieve.crf.kernels.cpu.filtered_sweeps import most_in_a_sentence, sweep
 from spansieve.crf.kernels.cpu.filtered_workspace import Nodes, new_workspace
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.sentence_filter import NO_BUDGET, NOT_A_NUMBER, FilterWorkspace, filter_sentence
+from spansieve.crf.kernels.cpu.sentence_filter import NOT_A_NUMBER, FilterWorkspace, filter_sentence
 
 USUAL = 16  # candidates a sentence; where there are more on average the filter runs again with arrays for all
 NO_GOLD = np.zeros(0, np.int64), np.zeros((3, 0), np.int64)
@@ -81,9 +81,10 @@ def _filter_run(first, last, local_scores, global_scores, transition, lengths, g
     """Filter with arrays for the usual number of candidates, and where those are too small, for every span."""
     offsets, segments = NO_GOLD if gold is None else (gold[0], np.stack(gold[1:]))
     arguments = (local_scores, global_scores, transition, lengths, offsets, segments)
+    _, num_tokens, max_width, num_labels = local_scores.shape
+    limits = limits.within(num_labels)
     budget = NO_BUDGET if limits.budget is None else limits.budget
     options = (gold is not None, skip, find_best, limits.labels_per_span, budget)
-    _, num_tokens, max_width, _ = local_scores.shape
     for each in (USUAL, num_tokens * max_width * limits.labels_per_span):
         count, *kept = _filter(first, last, each * (last - first) + segments.shape[1], *arguments, options)
         if count != FULL:

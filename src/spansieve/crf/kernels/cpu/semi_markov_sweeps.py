@@ -92,7 +92,8 @@ def _sum_forward(scores, transition, weights, offset, length, space, skip):
             space.ended_top[i] = sum_step(
                 ended[i], transition, weights, offset, before[i], space.ended_exps[i], space.totals
             )
-        scatter(before[i], scores[i], i, min(max_width, length - i), space.by_end)
+        if i < length:
+            scatter(before[i], scores[i], i, min(max_width, length - i), space.by_end)
 
 
 @compiled

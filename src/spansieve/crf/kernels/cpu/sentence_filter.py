@@ -12,7 +12,6 @@ import numpy as np
 from spansieve.crf.kernels.cpu.jit import compiled
 from spansieve.crf.kernels.cpu.simd import any_above_2, any_above_4, any_above_8
 
-NO_BUDGET = 1 << 62
 NOT_A_NUMBER = -2  # stands for the number of candidates when a score is none
 
 
