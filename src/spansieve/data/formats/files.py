@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from spansieve.data.example import DataError
 
+MAX_LINE = 16 << 20  # characters, or bytes in bulk: a text at its limit, with annotation
+MAX_UNPACKED = 1 << 30  # bytes
 _KINDS: dict[type, str] = {dict: "objects", str: "strings"}
 
 
@@ -25,13 +27,19 @@ def read_bytes(path: str | Path, max_bytes: int = -1) -> bytes:
     with Path(path).open("rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        if not is_packed:
-            return file.read(max_bytes)
-        try:
-            return gzip.GzipFile(fileobj=file).read(max_bytes)
-        except (EOFError, OSError, zlib.error) as error:
-            message = f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})"
-            raise DataError(message) from error
+        return unpacked(file, path, max_bytes) if is_packed else file.read(max_bytes)
+
+
+def unpacked(file: IO[bytes], path: str | Path, max_bytes: int = -1) -> bytes:
+    """The bytes, or at most `max_bytes` of them, that a gzip file holds; a few bytes can stand for gigabytes."""
+    try:
+        content = gzip.GzipFile(fileobj=file).read(MAX_UNPACKED + 1 if max_bytes < 0 else max_bytes)
+    except (EOFError, OSError, zlib.error) as error:
+        message = f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})"
+        raise DataError(message) from error
+    if len(content) > MAX_UNPACKED:
+        raise DataError(f"{path} must hold at most {MAX_UNPACKED:,} bytes where it is gzip, got more; unpack it first")
+    return content
 
 
 def read_text(path: str | Path) -> str:
