@@ -209,6 +209,31 @@ def test_the_text_may_be_in_another_column(terminal, model, tmp_path, monkeypatc
     assert "b.jsonl line 1: must be a JSON object with a nothing" in refused
 
 
+# ---- Limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "options", "place"),
+    [
+        ("a.txt", "b\n{}\n", [], " line 2"),
+        ("a.txt", "b\n{}\n", ["--whole"], ""),
+        ("a.jsonl", '{{"text": "b"}}\n{{"text": "{}"}}\n', [], " line 2"),
+        ("a.csv", "text,id\nb,1\n{},2\n", [], " row 3"),
+    ],
+)
+def test_a_text_beyond_the_limit_is_refused_with_its_place(
+    terminal, model, tmp_path, monkeypatch, name, form, options, place
+):
+    monkeypatch.chdir(tmp_path)
+    for length, is_refused in ((1_000_000 - 3, False), (1_000_001, True)):
+        Path(name).write_text(form.format(" " * length if not is_refused else "a" * length))
+        answer = terminal("predict", model, "--file", name, *options)
+        assert answer.code == is_refused, answer.err
+        if is_refused:
+            assert f"error: {name}{place}: " in answer.err
+            assert "must have at most 1,000,000 characters, got" in answer.err
+
+
 # ---- The file's name in the output -----------------------------------------------------------------------------------
 
 

@@ -158,7 +158,7 @@ def test_no_text_takes_long(piece):
     assert time.process_time() - begin < 3
 
 
-@pytest.mark.parametrize("unit", ["中", "ไ", "'s", "n't", "a@", "A.", "1,", "\r", " \n", "'\u200d"])
+@pytest.mark.parametrize("unit", ["中", "ไ", "'s", "a@", " \n"])
 @pytest.mark.parametrize(("before", "behind"), [("", ""), ("http://a", "b")])
 def test_the_worst_texts_take_time_in_proportion(unit, before, behind):
     """The largest text that the service takes; 20,000 Chinese characters without a mark took 12 seconds."""

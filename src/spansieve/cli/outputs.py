@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from rich.text import Text
 
 from spansieve.cli.options import Tool
+from spansieve.data.formats.files import json_line as json_line
 from spansieve.persistence.manifest import name_of
 
 if TYPE_CHECKING:
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
     from spansieve.segments import Entity
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-
-
-def json_line(record: Any) -> str:
-    """Format a record as a line of JSON, in the letters of the text; half a surrogate pair is written as its number."""
-    line = json.dumps(record, ensure_ascii=False)
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        line = json.dumps(record)
-    return line + "\n"
 
 
 def opened(output: Path | None) -> AbstractContextManager[IO[str]]:
