@@ -75,11 +75,15 @@ def test_what_cannot_be_read_is_an_error_that_names_it(type_command, command, pa
     if content is not None:
         Path(path).write_bytes(content)
     answer = type_command(command, path)
+    assert path.rstrip("/") in answer.err
+    assert answer.out == ""
+    if command == "predict-files" and content:  # whose rows are left out, one by one
+        assert answer.code == 3, answer
+        assert "0 rows, 0 entities" in answer.err
+        return
     assert answer.code == 1, answer
     assert answer.err.startswith("error: ")
     assert answer.err.count("\n") == 1
-    assert path.rstrip("/") in answer.err
-    assert answer.out == ""
     assert not Path("out").exists()
     assert not Path("out.jsonl").exists()
 

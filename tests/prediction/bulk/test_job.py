@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -442,6 +444,30 @@ def test_a_line_without_end_takes_no_more_than_it_may(tmp_path, monkeypatch):
     assert [text for rows in read for text in rows.texts] == ["a", "b"]
     assert [rows.left_out for rows in read if rows.left_out] == [[(2, "a line must have at most 100 bytes, got more")]]
     assert sum(rows.num_read for rows in read) == 3
+
+
+_READ = """
+import resource, sys
+from spansieve.prediction.bulk.blocks import blocks_of, files_of
+from spansieve.prediction.bulk.rows import Columns
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+read = [block.read(Columns()) for block in blocks_of(files_of(sys.argv[1], "out"), 32 << 20)]
+print(sum(len(rows.texts) for rows in read), sum(len(rows.left_out) for rows in read))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.slow
+def test_a_line_of_half_a_gigabyte_takes_no_more_memory_than_a_block_and_a_line(tmp_path):
+    with (tmp_path / "in.jsonl").open("wb") as file:
+        file.write(b'{"text": "a"}\n{"text": "')
+        for _ in range(500):
+            file.write(b"x" * (1 << 20))
+        file.write(b'"}\n{"text": "b"}\n')
+    done = subprocess.run([sys.executable, "-c", _READ, str(tmp_path / "in.jsonl")], capture_output=True, text=True)
+    rows, megabytes = done.stdout.splitlines()
+    assert rows == "2 1", done.stderr
+    assert int(megabytes) < 250
 
 
 # ---- Files and blocks ------------------------------------------------------------------------------------------------

@@ -60,7 +60,11 @@ def read_conll(
     token = _column(token_column, names, path, _token_column(sentences, names))
     wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
     tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
-    width = len(_token_rows(sentences)[0])
+    rows = _token_rows(sentences)
+    if tag_column is None and not names and not any(is_tag(row[tags[0]]) for row in rows if len(row) > 1):
+        got = " ".join(rows[0])
+        raise DataError(f"{path} must have a column of tags, some O or like B-PER, got {got!r:.80}; or give tag_column")
+    width = len(rows[0])
     for sentence in sentences:
         sentence.rows = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
     sentences = [sentence for sentence in sentences if sentence.rows]

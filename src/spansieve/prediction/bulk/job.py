@@ -84,6 +84,8 @@ def run_bulk(
     if engine not in ("local", "ray"):
         raise ValueError(f"engine must be local or ray, got {engine!r}")
     files = files_of(job.source, job.output)
+    if not any(file.size for file in files):
+        raise ValueError(f"{files[0].path.removeprefix('file://')} must hold rows, got an empty file")
     blocks = blocks_of(files, job.block_size)
     ledger = Ledger(job.output)
     ledger.open(
