@@ -36,6 +36,7 @@ BESIDE = {
         "crf/flat_segments.py",
         "crf/losses.py",
         "data/overlap_resolution.py",
+        "data/formats/files.py",
         "data/formats/jsonl.py",
     ),
     *("crf/kernels/cpu/jit.py", "crf/kernels/cpu/simd.py", "crf/kernels/cpu/sums.py"),

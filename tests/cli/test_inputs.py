@@ -75,11 +75,15 @@ def test_what_cannot_be_read_is_an_error_that_names_it(type_command, command, pa
     if content is not None:
         Path(path).write_bytes(content)
     answer = type_command(command, path)
+    assert path.rstrip("/") in answer.err
+    assert answer.out == ""
+    if command == "predict-files" and content:  # whose rows are left out, one by one
+        assert answer.code == 3, answer
+        assert "0 rows, 0 entities" in answer.err
+        return
     assert answer.code == 1, answer
     assert answer.err.startswith("error: ")
     assert answer.err.count("\n") == 1
-    assert path.rstrip("/") in answer.err
-    assert answer.out == ""
     assert not Path("out").exists()
     assert not Path("out.jsonl").exists()
 
@@ -207,6 +211,31 @@ def test_the_text_may_be_in_another_column(terminal, model, tmp_path, monkeypatc
     assert files_and_texts(out) == [("a.csv", "Ada"), ("b.jsonl", "Rome")]
     refused = terminal.refused("suggest", model, "b.jsonl", "--text-column", "nothing")
     assert "b.jsonl line 1: must be a JSON object with a nothing" in refused
+
+
+# ---- Limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "options", "place"),
+    [
+        ("a.txt", "b\n{}\n", [], " line 2"),
+        ("a.txt", "b\n{}\n", ["--whole"], ""),
+        ("a.jsonl", '{{"text": "b"}}\n{{"text": "{}"}}\n', [], " line 2"),
+        ("a.csv", "text,id\nb,1\n{},2\n", [], " row 3"),
+    ],
+)
+def test_a_text_beyond_the_limit_is_refused_with_its_place(
+    terminal, model, tmp_path, monkeypatch, name, form, options, place
+):
+    monkeypatch.chdir(tmp_path)
+    for length, is_refused in ((1_000_000 - 3, False), (1_000_001, True)):
+        Path(name).write_text(form.format(" " * length if not is_refused else "a" * length))
+        answer = terminal("predict", model, "--file", name, *options)
+        assert answer.code == is_refused, answer.err
+        if is_refused:
+            assert f"error: {name}{place}: " in answer.err
+            assert "must have at most 1,000,000 characters, got" in answer.err
 
 
 # ---- The file's name in the output -----------------------------------------------------------------------------------

@@ -19,15 +19,23 @@ def rows(tmp_path):
 def test_rows_come_out_with_their_entities(terminal, model, rows, tmp_path):
     command = ("predict-files", model, rows, "--output", tmp_path / "out", "--text-column", "body")
     answer = terminal(*command)
-    assert answer.code == 0, answer.err
+    assert answer.code == 3, answer.err
     assert answer.out == ""
-    assert answer.err == f"3 rows, 4 entities, 1 part in {tmp_path / 'out'}; 1 row could not be read: see its error\n"
+    out = tmp_path / "out"
+    assert answer.err == (
+        f"left out: {rows} line 3: column 'body' must be a string, got null\n"
+        f"2 rows, 4 entities, 1 part in {out}; 1 row left out: {out}/_spansieve/left_out.jsonl\n"
+    )
     written = [json.loads(line) for line in (tmp_path / "out" / "part-000000.jsonl").read_text().splitlines()]
-    assert [(row["id"], row["body"]) for row in written] == list(enumerate(TEXTS))
+    assert [(row["id"], row["body"]) for row in written] == list(enumerate(TEXTS[:2]))
     names = [[(entity["text"], entity["label"]) for entity in row["entities"] or ()] for row in written]
-    assert names == [[("Ada", "PER"), ("New York", "LOC")], [("Chen", "PER"), ("Rome", "LOC")], []]
-    assert written[2]["error"] == "column 'body' must be a string, got null"
-    assert "1 part was there before" in terminal(*command).err
+    assert names == [[("Ada", "PER"), ("New York", "LOC")], [("Chen", "PER"), ("Rome", "LOC")]]
+    again = terminal(*command)
+    assert again.code == 3
+    assert "1 part was there before; 1 row left out" in again.err
+    assert f"{rows} line 3: column 'body' must be a string" in terminal.refused(*command, "--strict")
+    rows.write_text(json.dumps({"body": TEXTS[0]}))
+    assert terminal(*command[:-3], tmp_path / "all", "--text-column", "body").code == 0
 
 
 def test_several_inputs_are_read_in_order_and_each_once(terminal, model, tmp_path):
@@ -43,8 +51,19 @@ def test_nonsense_is_one_line(terminal, model, rows, tmp_path):
     out = ("--output", tmp_path / "out")
     assert "precision must be one of" in terminal.refused("predict-files", model, rows, *out, "--precision", "x")
     assert "a model must be a folder" in terminal.refused("predict-files", tmp_path, rows, *out)
+
+
+def test_a_damaged_file_does_not_keep_the_others_from_being_written(terminal, model, tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
-    assert "bad.parquet must be Parquet" in terminal.refused("predict-files", model, tmp_path / "bad.parquet", *out)
+    (tmp_path / "bad\x1b[31m.jsonl.gz").write_bytes(b"no gzip")
+    (tmp_path / "good.jsonl").write_text(json.dumps({"text": "Ada"}))
+    answer = terminal("predict-files", model, tmp_path, "--output", tmp_path / "out")
+    assert answer.code == 3
+    assert f"left out: {tmp_path}/bad.parquet: Parquet" in answer.err
+    assert "bad\\x1b[31m.jsonl.gz must be a whole gzip file" in answer.err
+    assert "1 row, 1 entities, 1 part in" in answer.err
+    assert "2 damaged blocks left out" in answer.err
+    assert [path.name for path in (tmp_path / "out").glob("part-*")] == ["part-000002.jsonl"]
 
 
 @pytest.mark.parametrize(

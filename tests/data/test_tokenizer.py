@@ -156,3 +156,21 @@ def test_no_text_takes_long(piece):
     begin = time.process_time()
     sentences_of_text(text)
     assert time.process_time() - begin < 3
+
+
+@pytest.mark.parametrize("unit", ["中", "ไ", "'s", "a@", " \n"])
+@pytest.mark.parametrize(("before", "behind"), [("", ""), ("http://a", "b")])
+def test_the_worst_texts_take_time_in_proportion(unit, before, behind):
+    """The largest text that the service takes; 20,000 Chinese characters without a mark took 12 seconds."""
+    text = before + unit * (200_000 // len(unit)) + behind
+    begin = time.process_time()
+    sentence_spans(text, tokens_of_text(text))
+    assert time.process_time() - begin < 5
+
+
+def test_many_entities_over_the_whole_text_are_cheap():
+    text = "word " * 20_000
+    tokens = tokens_of_text(text)
+    begin = time.process_time()
+    assert sentence_spans(text, tokens, [(i, len(text)) for i in range(0, 20_000, 2)]) == [(0, 20_000)]
+    assert time.process_time() - begin < 5

@@ -122,7 +122,8 @@ class Reader:
             if "auto" in words:
                 self.monkeypatch.setenv("RAY_ADDRESS", self.things.enter_context(ray_cluster()))  # what `auto` finds
             answer = self.terminal(*words)
-            assert answer.code == 0, (str(block), command, answer)
+            expected = re.search(r"# exit code (\d+)", command)
+            assert answer.code == (int(expected[1]) if expected else 0), (str(block), command, answer)
             if words[0] == "suggest":
                 self.annotates(words[words.index("--output") + 1])
             return answer.out

@@ -49,6 +49,8 @@ def audit(
 
     Example: spansieve audit annotated.jsonl --output doubts.csv
     """
+    if output.is_dir() or not output.parent.is_dir():  # which would be found out after the training
+        raise typer.BadParameter(f"--output must be a file in a folder that exists, got {output}")
     chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings or ())
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.terminal import TerminalObserver

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import glob
 import io
-import json
 import os
 import shlex
 import sys
@@ -19,6 +18,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import typer
+
+from spansieve.data.example import MAX_TEXT, check_length
+from spansieve.data.formats.files import MAX_LINE, parsed_json
 
 if TYPE_CHECKING:
     from spansieve.cli.outputs import Console
@@ -135,31 +137,35 @@ def _records(path: Path, whole: bool, text_column: str | None) -> Iterator[Recor
         from spansieve.data.formats.tables import read_texts
 
         return ({**source, **record} for record in read_texts(path, text_column))
-    return ({"text": text, **source} for text in _texts(path, whole))
+    return ({"text": text, **source} for text in _texts(path, MAX_TEXT, whole))
 
 
 def json_lines(path: Path, column: str = "text") -> Iterator[Record]:
     """Read JSON objects with a text. One that has no `file` yet, such as that of an earlier command, gets this one."""
-    for number, line in enumerate(_texts(path, whole=False), start=1):
+    for number, line in enumerate(_texts(path, MAX_LINE), start=1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{path} line {number}: must be JSON: {error}") from error
+        record = parsed_json(line, f"{path} line {number}")
         if not isinstance(record, dict) or not isinstance(record.get(column), str):
             raise ValueError(f"{path} line {number}: must be a JSON object with a {column}")
+        check_length(record[column], f"{path} line {number}")
         record["text"] = record[column]
         yield record if "file" in record or path == STDIN else {**record, "file": str(path)}
 
 
-def _texts(path: Path, whole: bool) -> Iterator[str]:
+def _texts(path: Path, max_length: int, whole: bool = False) -> Iterator[str]:
+    """The lines of a file, or all of it as one, each of at most so many characters."""
     with _opened(path) as stream:
+        read = stream.read if whole else stream.readline
+        number = 0
         try:
-            if whole:
-                yield stream.read()
-            else:
-                yield from (line.rstrip("\r\n") for line in stream)
+            while (text := read(max_length + 3)) or (whole and not number):
+                number, text = number + 1, text if whole else text.rstrip("\r\n")
+                if len(text) > max_length:
+                    where = f"{path}" if whole else f"{path} line {number}"
+                    way_out = "cut it into several, such as its chapters"
+                    raise ValueError(f"{where}: must have at most {max_length:,} characters, got more; {way_out}")
+                yield text
         except UnicodeDecodeError as error:
             raise _not_utf8(path, error) from error
 

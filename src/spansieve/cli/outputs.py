@@ -17,6 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from spansieve.cli.options import Tool
+from spansieve.data.formats.files import json_line as json_line
 from spansieve.persistence.manifest import name_of
 
 if TYPE_CHECKING:
@@ -25,18 +26,7 @@ if TYPE_CHECKING:
     from spansieve.segments import Entity
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
-_BEYOND_ASCII = re.compile("[\x7f-\x9f]")  # which JSON leaves as they are
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-
-
-def json_line(record: Any) -> str:
-    """Format a record as a line of JSON, in the letters of the text; half a surrogate pair is written as its number."""
-    line = json.dumps(record, ensure_ascii=False)
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        line = json.dumps(record)
-    return _BEYOND_ASCII.sub(lambda match: f"\\u{ord(match[0]):04x}", line) + "\n"
 
 
 def opened(output: Path | None) -> AbstractContextManager[IO[str]]:

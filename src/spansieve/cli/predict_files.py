@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from spansieve.cli.inputs import JSON_SUFFIXES, check_text_file
 from spansieve.cli.options import Device, MinProbability, Model, Sentences
 from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
     from spansieve.prediction.bulk.job import Job, Summary
     from spansieve.prediction.bulk.ledger import Outcome
+
+MAX_SHOWN = 20  # of what was left out
+LEFT_OUT_CODE = 3
 
 
 def predict_files(
@@ -31,7 +32,6 @@ def predict_files(
     output: Annotated[str, typer.Option("--output", "-o", help="a folder, or the URI of one", show_default=False)],
     text_column: Annotated[str, typer.Option(help="the column that is read")] = "text",
     entities_column: Annotated[str, typer.Option(help="the column that is added")] = "entities",
-    error_column: Annotated[str, typer.Option(help="the column for why a row could not be read")] = "error",
     sentences: Sentences = True,
     threshold: MinProbability = 0.0,
     device: Device = "cpu",
@@ -45,18 +45,17 @@ def predict_files(
     replicas: Annotated[
         int | None, typer.Option(help="copies of the model on the Ray cluster; as many as fit if not given", min=1)
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="stop at the first row or file that cannot be read")] = False,
 ) -> None:
     """Find the entities of many rows, in files; a job that was stopped goes on when it is started again.
 
-    Every row comes out as it was, with its entities.
+    Every row comes out as it was, with its entities. Rows and files that cannot be read are named and left out, and the
+    exit code is 3.
 
     Example: spansieve predict-files runs/demo/model rows/ --output found/
     """
     if replicas is not None and ray is None:
         raise typer.BadParameter("--replicas needs --ray: without it there is one copy of the model")
-    for path in map(Path, inputs):
-        if path.suffix in JSON_SUFFIXES:
-            check_text_file(path)
     from spansieve.integrations.hub import downloaded, is_hub_name
     from spansieve.prediction.bulk.job import Job
     from spansieve.prediction.bulk.rows import Columns
@@ -65,17 +64,22 @@ def predict_files(
         downloaded(model) if is_hub_name(model) else model,
         tuple(inputs),
         output,
-        Columns(text_column, entities_column, error_column),
+        Columns(text_column, entities_column),
         block_size=block_size << 20,
         device=device,
         precision=cast(Any, precision),
         workers=workers,
         sentences=sentences,
         threshold=threshold,
+        strict=strict,
     )
     console = Console(stderr=True)
     summary = _run(job, ray, replicas, console)
-    console.print(escape(summary_line(summary, output)), highlight=False, soft_wrap=True)
+    lines = [f"left out: {problem}" for problem in summary.problems[:MAX_SHOWN]]
+    for line in (*lines, summary_line(summary, output)):
+        console.print(escape(_printable(line)), highlight=False, soft_wrap=True)
+    if summary.problems:
+        raise typer.Exit(LEFT_OUT_CODE)
 
 
 def _run(job: Job, ray: str | None, replicas: int | None, console: Console) -> Summary:
@@ -103,19 +107,25 @@ def summary_line(summary: Summary, output: str) -> str:
     """Sum up a bulk job in a line.
 
     >>> from spansieve.prediction.bulk.job import Summary
-    >>> summary_line(Summary(rows=1200, errors=1, entities=3400, parts=3, skipped=2, workers=()), "out")
-    '1,200 rows, 3,400 entities, 3 parts in out; 2 parts were there before; 1 row could not be read: see its error'
+    >>> summary_line(Summary(12, 1, 0, (), entities=34, parts=3, skipped=2, workers=()), "out")
+    '12 rows, 34 entities, 3 parts in out; 2 parts were there before; 1 row left out: out/_spansieve/left_out.jsonl'
     """
+    from spansieve.prediction.bulk.ledger import LEFT_OUT
+
     clauses = [
         f"{_count(summary.rows, 'row')}, {summary.entities:,} entities, {_count(summary.parts, 'part')} in {output}"
     ]
     if summary.skipped:
         clauses.append(f"{_count(summary.skipped, 'part')} {'was' if summary.skipped == 1 else 'were'} there before")
-    if summary.errors:
-        clauses.append(
-            f"{_count(summary.errors, 'row')} could not be read: see {'its' if summary.errors == 1 else 'their'} error"
-        )
+    counts = (_count(summary.left_out, "row"), _count(summary.unread, "damaged block"))
+    if left_out := " and ".join(count for count in counts if not count.startswith("0 ")):
+        clauses.append(f"{left_out} left out: {output.rstrip('/')}/{LEFT_OUT}")
     return "; ".join(clauses)
+
+
+def _printable(line: str) -> str:
+    """The line with what would steer a terminal, such as in the name of a file, as its number."""
+    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in line)
 
 
 def _count(number: int, noun: str) -> str:

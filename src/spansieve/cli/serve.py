@@ -107,7 +107,7 @@ def _origins(given: Sequence[str]) -> list[str]:
 
 def _token(file: Path | None) -> str | None:
     """Read the token, not from an argument: every user of the machine can read those."""
-    token = os.environ.get(TOKEN_VARIABLE) if file is None else file.read_text(encoding="utf-8")
+    token = os.environ.get(TOKEN_VARIABLE) if file is None else file.read_text("utf-8", "surrogateescape")
     if token is None:
         return None
     token = token.strip()

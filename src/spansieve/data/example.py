@@ -8,9 +8,23 @@ from itertools import pairwise
 
 from spansieve.segments import NamedSegment
 
+MAX_TEXT = 1_000_000  # characters of one text in a file: its tokens take up to 400 bytes for each of them
+MAX_MESSAGE = 800  # characters of an error
+
 
 class DataError(ValueError):
     """Something in a file is not as its format wants it; the message names the file and the line."""
+
+    def __init__(self, message: str) -> None:
+        """Keep what a file holds from making a message of megabytes."""
+        super().__init__(message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]} …")
+
+
+def check_length(text: str, location: str) -> None:
+    """Refuse a text that is too long to be held in memory as tokens."""
+    if len(text) > MAX_TEXT:
+        way_out = "cut it into several, such as its chapters"
+        raise DataError(f"{location}: a text must have at most {MAX_TEXT:,} characters, got {len(text):,}; {way_out}")
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ def scheme_of_tags(sequences: Iterable[Sequence[str]]) -> str:
     """
     seen: dict[str, str] = {}  # each prefix, "" for none, with the first tag that has it
     begins: Counter[str] = Counter()  # the prefixes where the token before has another label or none
-    for tags in sequences:
+    mixed = 0  # the first sequence with which some tags have a prefix and others none
+    for number, tags in enumerate(sequences, start=1):
         before: str | None = None
         for tag in tags:
             prefix, label = _parts(tag)
@@ -98,11 +99,14 @@ def scheme_of_tags(sequences: Iterable[Sequence[str]]) -> str:
             if label is not None and label != before:
                 begins[prefix] += 1
             before = label
+        if not mixed and "" in seen and seen.keys() - {"O", ""}:
+            mixed = number
     seen.pop("O", None)
     if "" in seen:
         if len(seen) > 1:
+            found = " and ".join(f"{tag!r:.40}" for tag in seen.values())
             raise DataError(
-                f"tags must all have a prefix or none, got {' and '.join(map(repr, seen.values()))}; "
+                f"tags must all have a prefix or none, got {found} up to sentence {mixed}; "
                 "give the scheme: plain, where prefixes are part of the labels"
             )
         return "plain"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 
@@ -66,7 +67,7 @@ _TOKEN = re.compile(
             # Brackets as treebanks spell them; US$.
             r"-[LR][RSC]B-|(?<!\w)(?:US|HK|NZ|AU|[ACMS])\$",
             # What stands before n't; n't; 's and its like.
-            rf"{_LETTER}+?(?=(?i:n['’]t)\b)",
+            rf"[^\W\d_{_UNSPACED}]+?(?=(?i:n['’]t)\b)",
             r"(?<![^\w\s])(?i:n['’]t)\b",
             rf"(?<![^\w\s])['’]{_CLITIC}",
             # Words and numbers: a sign or point before digits, then parts with . , : / between digits, or with - & '
@@ -84,7 +85,7 @@ _TOKEN = re.compile(
 )
 
 _ALWAYS_END = frozenset("。！？｡؟۔।॥։።")
-_END = re.compile(r"[.!?…]+$|[。！？｡؟۔।॥։።]$")
+_END_MARKS = _ALWAYS_END | frozenset(".!?…")  # one of which ends the last token of a sentence
 _CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", "''", "›", "）", "】"))
 _BLANK_LINE = re.compile(r"\n[^\S\n]*(?:\r?\n|\r)|\r\r")
 _NEVER_END = frozenset(f"{word}." for word in f"{_TITLES}|No|Nos|vs|cf|pp|Fig|Figs|Vol|Nr".split("|"))
@@ -167,7 +168,7 @@ def sentence_spans(
     spans, start, position = [], 0, 0
     while position < len(tokens):
         last = position
-        if not only_breaks and _END.search(tokens[position].text):
+        if not only_breaks and tokens[position].text[-1] in _END_MARKS:
             last = _through_closing(tokens, position, forced)
         is_end = last in forced or (not only_breaks and last + 1 < len(tokens) and _ends(text, tokens, position, last))
         if is_end and not is_joined[last]:
@@ -197,7 +198,7 @@ def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
     if len(gap) > 1 and _BLANK_LINE.search(gap):
         return True
     word = tokens[mark].text
-    if not _END.search(word):
+    if word[-1] not in _END_MARKS:
         return False
     if word[-1] in _ALWAYS_END:
         return True
@@ -213,9 +214,10 @@ def _joined(tokens: Sequence[Token], keep: Iterable[tuple[int, int]]) -> list[bo
     """`_joined(...)[i]`: one of the spans holds something of both token i and token i + 1."""
     starts = [token.start for token in tokens]
     ends = [token.end for token in tokens]
-    is_joined = [False] * len(tokens)
+    changes = [0] * len(tokens)  # in how many of the spans hold something of both, so that any number of them is cheap
     for start, end in keep:
         first, after = bisect_right(ends, start), bisect_left(starts, end)
-        for position in range(first, after - 1):
-            is_joined[position] = True
-    return is_joined
+        if first < after - 1:
+            changes[first] += 1
+            changes[after - 1] -= 1
+    return [depth > 0 for depth in accumulate(changes)]

@@ -68,7 +68,7 @@ def test_a_folder_is_read_whole_and_texts_without_annotations_are_noted(tmp_path
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("T1\tPER 0 99\tAda", r"line 1: an entity must lie within the 3 characters of its text, got 99"),
+        ("T1\tPER 0 99\tAda", r"line 1: an entity must lie within the 3 characters of its text, got 0 to 99"),
         ("T1 PER 0 3 Ada", r"line 1: must be like 'T1<tab>PER 0 5<tab>words', got 'T1 PER"),
     ],
 )

@@ -7,12 +7,14 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spansieve.prediction.bulk.job import Job, run_bulk
-from tests.prediction.bulk.test_job import check_rows, model, read_parts, rows, write_jsonl  # noqa: F401
+from spansieve.prediction.bulk.ledger import BulkError
+from tests.prediction.bulk.test_job import DAMAGED, check_rows, model, read_parts, rows, write_jsonl  # noqa: F401
 
 ray = pytest.importorskip("ray")
 
@@ -84,8 +86,28 @@ def test_a_worker_is_killed_and_every_row_is_there_once(model, predictor, tmp_pa
     processes = {int(worker.rsplit(":", 1)[1]) for worker in done.workers}
     assert os.getpid() not in processes
     assert len(processes) >= 3, f"somebody took the place of {killer.killed}: {processes}"
-    assert (done.rows, done.errors, done.parts, done.skipped) == (2_400, 0, 30, 0)
+    assert (done.rows, done.problems, done.parts, done.skipped) == (2_400, (), 30, 0)
     assert seen == list(range(1, 31))
     check_rows(read_parts(tmp_path / "out"), given, predictor)
     again = run_bulk(job, "local")  # nothing is left to do, for whomever
     assert again.skipped == 30
+
+
+@pytest.mark.slow
+def test_what_cannot_be_read_or_written_is_named_as_in_one_process(model, tmp_path, cluster):  # noqa: F811
+    source = tmp_path / "in"
+    source.mkdir()
+    for name in ("cut.jsonl.gz", "cut.parquet", "taken.parquet"):
+        (source / name).write_bytes(DAMAGED[name][0])
+    (source / "rows.jsonl").write_text('?\n{"text": "Rome"}\n{"text": "Rome", "entities": 1}\n' * 10)
+    job = Job(model, str(source), str(tmp_path / "ray"), block_size=200)
+    done, expected = run_bulk(job, "ray", replicas=2), run_bulk(replace(job, output=str(tmp_path / "local")))
+    assert replace(done, workers=()) == replace(expected, workers=())
+    assert (done.rows, done.left_out, done.unread) == (10, 20, 3)
+    assert read_parts(tmp_path / "ray") == read_parts(tmp_path / "local")
+    with pytest.raises(BulkError, match=r"/in/.*; without strict it is left out"):
+        run_bulk(replace(job, output=str(tmp_path / "strict"), strict=True), "ray", replicas=2)
+    (tmp_path / "ray" / "part-000004.jsonl").unlink()
+    (tmp_path / "ray" / "part-000004.jsonl").mkdir()
+    with pytest.raises(BulkError, match=r"ray/part-000004\.jsonl cannot be written: Is a directory"):
+        run_bulk(job, "ray", replicas=2)

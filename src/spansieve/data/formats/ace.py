@@ -12,18 +12,20 @@ from __future__ import annotations
 import html
 import re
 import xml.etree.ElementTree as ElementTree
+import xml.parsers.expat as expat
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from spansieve.data.alignment import Document, examples_of_documents
-from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import files_of, in_pair, read_bytes, read_text
+from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.formats.files import files_of, in_pair, offset_in, read_bytes, read_text
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import tokens_of_text
 
 SUFFIX = ".apf.xml"
+_LINE = "{}line"  # an attribute that no file can have
 _TAG = re.compile(r"<[^<>]+>")
 _ESCAPE = re.compile(r"&#?\w+;")
 _COPIES = ("timex2norm", "adj")
@@ -80,7 +82,9 @@ def _rank(path: Path) -> int:
 def _document(file: Path, spans: str, kinds: set[str], warnings: ReaderWarnings) -> Document:
     annotation, source = in_pair(file, SUFFIX, ".sgm")
     annotated = list(_mentions(annotation, spans, kinds))
-    reading = _best_reading(read_text(source), annotated)
+    content = read_text(source)
+    check_length(content, str(source))
+    reading = _best_reading(content, annotated)
     kept = list(_inside(reading, annotated, str(annotation), warnings))
     text, body, breaks, kept = _unescaped(reading, kept)
     cuts = [border for start, end, _ in kept for border in (start, end)]
@@ -90,20 +94,40 @@ def _document(file: Path, spans: str, kinds: set[str], warnings: ReaderWarnings)
 
 
 def _mentions(file: Path, spans: str, kinds: set[str]) -> Iterator[_Mention]:
-    try:
-        root = ElementTree.fromstring(read_bytes(file))
-    except ElementTree.ParseError as error:
-        raise DataError(f"{file} line {error.position[0]}: must be XML, got {error}") from error
-    for entity in root.iter("entity"):
+    for entity in _tree(file).iter("entity"):
         for mention in entity.iter("entity_mention"):
             characters = mention.find(f"{spans}/charseq")
             if mention.get("TYPE") not in kinds:
                 continue
-            label = entity.get("TYPE")
+            label, location = entity.get("TYPE"), f"{file} line {mention.get(_LINE)}"
             if characters is None or not label:
-                raise DataError(f"{file}: mention {mention.get('ID')} must have a {spans} and its entity a TYPE")
-            start, last = int(characters.get("START", -1)), int(characters.get("END", -1))
+                requirement = f"mention {mention.get('ID')} must have a {spans} and its entity a TYPE"
+                raise DataError(f"{location}: {requirement}")
+            start, last = (offset_in(characters.get(name, ""), location) for name in ("START", "END"))
             yield _Mention(start, last + 1, label, characters.text or "")
+
+
+def _tree(file: Path) -> ElementTree.Element:
+    """The elements of a file, each with its line. Entities of its own, which may grow without end, are refused."""
+    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        builder.start(name, {**attributes, _LINE: str(parser.CurrentLineNumber)})
+
+    def refuse(name: str, *_: object) -> None:
+        raise DataError(f"{file} line {parser.CurrentLineNumber}: must use no entities of its own, got {name!r:.40}")
+
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = start, builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
+    try:
+        parser.Parse(read_bytes(file), True)
+    except DataError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        raise DataError(f"{file} line {parser.CurrentLineNumber}: must be XML, got {error}") from error
+    return builder.close()
 
 
 def _best_reading(source: str, mentions: list[_Mention]) -> _Reading:

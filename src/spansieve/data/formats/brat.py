@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from spansieve.data.alignment import Document, distinct_names, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import files_in, files_of, in_pair, read_lines, read_text, stem, write_text
+from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.formats.files import files_in, files_of, in_pair, offset_in, read_lines, read_text, stem, write_text
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
@@ -42,6 +42,7 @@ def _documents(path: Path, warnings: ReaderWarnings) -> Iterator[Document]:
     pairs = [in_pair(file, ".ann", ".txt") for file in files_of(path, ".ann")]
     for standoff, source in pairs:
         text = read_text(source)
+        check_length(text, str(source))
         yield Document(stem(source), text, _entities(standoff, text, warnings), str(standoff))
     annotated = {source for _, source in pairs}
     for source in files_in(path, ".txt") if path.is_dir() else ():
@@ -55,11 +56,12 @@ def _entities(file: Path, text: str, warnings: ReaderWarnings) -> Iterator[tuple
         location = f"{file} line {number}"
         match = _ENTITY.match(line)
         if match is None:
-            raise DataError(f"{location}: must be like 'T1<tab>PER 0 5<tab>words', got {line!r}")
-        parts = sorted(tuple(map(int, part.split())) for part in match[2].split(";"))
+            raise DataError(f"{location}: must be like 'T1<tab>PER 0 5<tab>words', got {line!r:.200}")
+        parts = sorted([offset_in(number, location) for number in part.split()] for part in match[2].split(";"))
         start, end = parts[0][0], max(part[1] for part in parts)
-        if end > len(text):
-            raise DataError(f"{location}: an entity must lie within the {len(text)} characters of its text, got {end}")
+        if not start <= end <= len(text):
+            limits = f"the {len(text)} characters of its text"
+            raise DataError(f"{location}: an entity must lie within {limits}, got {start} to {end}")
         if len(parts) > 1 and any(after[0] > before[1] + 1 for before, after in zip(parts, parts[1:])):
             warnings.add("discontinuous entities read from their first part to their last", location)
         elif match[3] is not None and _letters(match[3]) != _letters(text[start:end]):

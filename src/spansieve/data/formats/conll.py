@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, check_length
 from spansieve.data.formats.files import errors_at, read_lines, write_text
 from spansieve.data.overlap_resolution import flat
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
@@ -60,7 +60,11 @@ def read_conll(
     token = _column(token_column, names, path, _token_column(sentences, names))
     wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
     tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
-    width = len(_token_rows(sentences)[0])
+    rows = _token_rows(sentences)
+    if tag_column is None and not names and not any(is_tag(row[tags[0]]) for row in rows if len(row) > 1):
+        got = " ".join(rows[0])
+        raise DataError(f"{path} must have a column of tags, some O or like B-PER, got {got!r:.80}; or give tag_column")
+    width = len(rows[0])
     for sentence in sentences:
         sentence.rows = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
     sentences = [sentence for sentence in sentences if sentence.rows]
@@ -106,10 +110,12 @@ def read_iob_lines(path: str | Path, *, scheme: str = "auto", warnings: ReaderWa
     """The sentences of a file with one on each line."""
     sentences = []
     for number, line in read_lines(path):
+        check_length(line, f"{path} line {number}")
         pairs = [_pair(f"{path} line {number}", word) for word in line.split()]
         if pairs:
             sentences.append(([token for token, _ in pairs], [tag for _, tag in pairs]))
-    scheme = scheme_of_tags(tags for _, tags in sentences) if scheme == "auto" else scheme
+    with errors_at(str(path)):
+        scheme = scheme_of_tags(tags for _, tags in sentences) if scheme == "auto" else scheme
     return [Example(tuple(tokens), tuple(segments_of_tags(tags, scheme))) for tokens, tags in sentences]
 
 
@@ -215,7 +221,7 @@ def _check_rows(path: str | Path, sentence: Sentence, token: int, tags: Sequence
             columns = "column" if len(row) == 1 else "columns"
             raise DataError(
                 f"{path} line {number}: must have at least {needed} columns, a token and its tag among them, "
-                f"got {len(row)} {columns}: {' '.join(row)!r}"
+                f"got {len(row)} {columns}: {' '.join(row)!r:.200}"
             )
         if not row[token]:
             raise DataError(f"{path} line {number}: must have a token in column {token}, got an empty one")
@@ -231,5 +237,5 @@ def _pair(location: str, word: str) -> tuple[str, str]:
     # A bar may itself be the token: "|||O".
     token, _, rest = (word[0], "", word[1:]) if word.startswith("|") else word.partition("|")
     if not rest:
-        raise DataError(f"{location}: every token must have its tag behind a bar, like Ada|B-PER, got {word!r}")
+        raise DataError(f"{location}: every token must have its tag behind a bar, like Ada|B-PER, got {word!r:.200}")
     return token, rest.rpartition("|")[2]

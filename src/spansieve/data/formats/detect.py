@@ -30,8 +30,9 @@ _TEXT_MARKS = (
     ("webanno", re.compile(r"#FORMAT=WebAnno TSV")),
     ("ontonotes", re.compile(r"#begin document \(")),
     ("pubtator", re.compile(r"[^|\s]+\|[ta]\|")),
-    ("iob-lines", re.compile(r"(?:[^\s][^|\s]*\|\S+[ \t]+)*[^\s][^|\s]*\|(?:\S*\|)?(?:O|[BIESLU]-\S+)[ \t]*$")),
 )
+
+_TAG = re.compile(r"O|[BIESLU]-\S+")
 
 
 def format_of(path: Path) -> str:
@@ -52,6 +53,9 @@ def format_of(path: Path) -> str:
     first = opening.split("\n", 1)[0]
     if name.lower().endswith(".tsv") and form_of_header(first.split("\t")):
         return "tsv"
+    words = first.split()
+    if words and all(word.find("|", 1) > 0 for word in words) and _TAG.fullmatch(words[-1].rpartition("|")[2]):
+        return "iob-lines"
     return next((format for format, mark in _TEXT_MARKS if mark.match(first)), "conll")
 
 
@@ -92,6 +96,6 @@ def _first_record(text: str) -> dict[str, Any]:
     """The first object of JSON lines or of a JSON list; an empty one where that is broken, which the reader reports."""
     try:
         record, _ = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}

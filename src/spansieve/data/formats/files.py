@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from spansieve.data.example import DataError
 
+MAX_LINE = 16 << 20  # characters, or bytes in bulk: a text at its limit, with annotation
+MAX_UNPACKED = 1 << 30  # bytes
+MAX_DIGITS = 18  # of an offset
+_BEYOND_ASCII = re.compile("[\x7f-\x9f]")  # control characters that JSON leaves as they are
 _KINDS: dict[type, str] = {dict: "objects", str: "strings"}
 
 
@@ -25,13 +30,19 @@ def read_bytes(path: str | Path, max_bytes: int = -1) -> bytes:
     with Path(path).open("rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        if not is_packed:
-            return file.read(max_bytes)
-        try:
-            return gzip.GzipFile(fileobj=file).read(max_bytes)
-        except (EOFError, OSError, zlib.error) as error:
-            message = f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})"
-            raise DataError(message) from error
+        return unpacked(file, path, max_bytes) if is_packed else file.read(max_bytes)
+
+
+def unpacked(file: IO[bytes], path: str | Path, max_bytes: int = -1) -> bytes:
+    """The bytes, or at most `max_bytes` of them, that a gzip file holds; a few bytes can stand for gigabytes."""
+    try:
+        content = gzip.GzipFile(fileobj=file).read(MAX_UNPACKED + 1 if max_bytes < 0 else max_bytes)
+    except (EOFError, OSError, zlib.error) as error:
+        message = f"{path} must be a whole gzip file, got one that is cut short or damaged ({error})"
+        raise DataError(message) from error
+    if len(content) > MAX_UNPACKED:
+        raise DataError(f"{path} must hold at most {MAX_UNPACKED:,} bytes where it is gzip, got more; unpack it first")
+    return content
 
 
 def read_text(path: str | Path) -> str:
@@ -49,16 +60,18 @@ def read_text(path: str | Path) -> str:
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Line numbers, from 1, and lines without their ends."""
-    return numbered_lines(read_text(path))
+    return numbered_lines(read_text(path), path)
 
 
-def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+def numbered_lines(text: str, path: str | Path) -> Iterator[tuple[int, str]]:
     """Number lines. Only line feeds (and CRLF) end one: `str.splitlines` would also break tokens at Unicode's rarer
     separators."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, start=1):
+        if len(line) > MAX_LINE:
+            raise DataError(f"{path} line {number}: must have at most {MAX_LINE:,} characters, got {len(line):,}")
         yield number, line[:-1] if line.endswith("\r") else line
 
 
@@ -73,25 +86,57 @@ def read_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSON lines file, or of a JSON file that is a list of them, each with its location."""
     text = read_text(path)
     if text.lstrip().startswith("["):
-        records = _json(text, path, None)
-        locations = [f"{path} record {number}" for number in range(1, len(records) + 1)]
+        records = ((f"{path} record {n}", record) for n, record in enumerate(_json_list(text, path), start=1))
     else:
-        numbered = [(number, line) for number, line in numbered_lines(text) if line.strip()]
-        locations = [f"{path} line {number}" for number, _ in numbered]
-        records = (_json(line, path, number) for number, line in numbered)
-    for location, record in zip(locations, records):
+        lines = ((f"{path} line {n}", line) for n, line in numbered_lines(text, path) if line.strip())
+        records = ((location, parsed_json(line, location)) for location, line in lines)
+    for location, record in records:
         if not isinstance(record, dict):
             raise DataError(f"{location}: must be a JSON object, got {type(record).__name__}")
         yield location, record
 
 
-def _json(text: str, path: str | Path, line: int | None) -> Any:
-    """The value of a JSON text, which is the line with that number or the whole file."""
+def parsed_json(text: str, location: str) -> Any:
+    """The value of a JSON text, such as one line of a file."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        line = error.lineno if line is None else line
-        raise DataError(f"{path} line {line}: must be JSON, got {error.msg} at column {error.colno}") from error
+        raise DataError(f"{location}: must be JSON, got {error.msg} at column {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{location}: {_json_limit(error)}") from error
+
+
+def _json_list(text: str, path: str | Path) -> Iterator[Any]:
+    """The values of a JSON list, one by one, so that an error has its line."""
+    decoder, position, sign = json.JSONDecoder(), text.index("["), "["
+    try:
+        while sign != "]":
+            position = _behind_blanks(text, position + 1)
+            if sign == "[" and text.startswith("]", position):
+                break
+            value, position = decoder.raw_decode(text, position)
+            yield value
+            position = _behind_blanks(text, position)
+            sign = text[position : position + 1]
+            if sign not in (",", "]"):
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
+        if (position := _behind_blanks(text, position + 1)) < len(text):
+            raise json.JSONDecodeError("Extra data", text, position)
+    except json.JSONDecodeError as error:
+        message = f"must be JSON, got {error.msg} at column {error.colno}"
+        raise DataError(f"{path} line {error.lineno}: {message}") from error
+    except (ValueError, RecursionError) as error:
+        line = text.count("\n", 0, position) + 1
+        raise DataError(f"{path} line {line}, in the value that begins there: {_json_limit(error)}") from error
+
+
+def _behind_blanks(text: str, position: int) -> int:
+    return re.compile(r"[ \t\r\n]*").match(text, position).end()  # type: ignore[union-attr]
+
+
+def _json_limit(error: Exception) -> str:
+    is_deep = isinstance(error, RecursionError)
+    return f"must be JSON, got {'one nested too deep' if is_deep else 'a number of too many digits'}"
 
 
 @contextmanager
@@ -101,6 +146,13 @@ def errors_at(location: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise DataError(f"{location}: {error}") from error
+
+
+def offset_in(text: str, location: str, what: str = "a position") -> int:
+    """A number of characters, as a file has it; longer ones are beyond any text, and `int` refuses some of them."""
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+        raise DataError(f"{location}: {what} must be a number of characters, got {text!r:.40}")
+    return int(text)
 
 
 def list_in(record: dict[str, Any], key: str, location: str, kind: type = object) -> list[Any]:
@@ -121,7 +173,7 @@ def annotator_of(record: dict[str, Any]) -> str | None:
 
 def annotators_in(path: str | Path) -> list[str]:
     """The annotators that a file of JSON names, sorted."""
-    annotations = [a for _, task in read_records(path) for a in (task, *(task.get("annotations") or ()))]
+    annotations = [a for where, task in read_records(path) for a in (task, *list_in(task, "annotations", where))]
     return sorted({who for a in annotations if isinstance(a, dict) and (who := annotator_of(a))})
 
 
@@ -138,14 +190,28 @@ def first_wanted(records: Iterable[dict[str, Any]], annotator: Any) -> list[dict
 def write_text(text: str, path: str | Path) -> None:
     """Write UTF-8 with line feeds; gzip where the name ends in `.gz`."""
     path = Path(path)
-    data = text.encode("utf-8")
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise DataError(f"{path} line {line}: must be written in UTF-8, got half a surrogate pair") from error
     # mtime 0: the same examples give the same bytes.
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
 def write_records(records: Iterable[dict[str, Any]], path: str | Path) -> None:
     """Write JSON lines, one object each."""
-    write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), path)
+    write_text("".join(map(json_line, records)), path)
+
+
+def json_line(record: Any) -> str:
+    """Format a record as a line of JSON, in the letters of the text; half a surrogate pair is written as its number."""
+    line = json.dumps(record, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        line = json.dumps(record)
+    return _BEYOND_ASCII.sub(lambda match: f"\\u{ord(match[0]):04x}", line) + "\n"
 
 
 def files_in(folder: str | Path, *suffixes: str) -> list[Path]:

@@ -6,13 +6,14 @@ may be objects with start, end and label, counted in tokens, end exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats.conll import tags_of_example
-from spansieve.data.formats.files import errors_at, files_of, package
+from spansieve.data.formats.files import MissingPackageError, errors_at, files_of, list_in, package
 from spansieve.data.formats.jsonl import TOKEN_KEYS, document_name, entity_span
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags
@@ -38,10 +39,13 @@ def read_dataset(
     `spans`: names of columns, by default the usual ones. `names`: the tags by number, where a column has bare numbers.
     """
     location = str(source) if isinstance(source, (str, Path)) else "dataset"
-    dataset = _loaded(source, split, location)
-    columns = dataset.column_names
+    with _whole(location):
+        dataset = _loaded(source, split, location)
+        columns = dataset.column_names
+        rows = [(f"{location} row {number}", row) for number, row in enumerate(dataset, start=1)]
     token_column = _chosen(location, columns, tokens, TOKEN_KEYS, "tokens")
-    rows = [(f"{location} row {number}", row) for number, row in enumerate(dataset, start=1)]
+    for where, row in rows:
+        list_in(row, token_column, where, str)
     span_column = spans or (None if tags else next((c for c in SPAN_COLUMNS if c in columns), None))
     if span_column is not None:
         _chosen(location, columns, span_column, (), "spans")
@@ -83,6 +87,17 @@ def write_dataset(
         dataset.save_to_disk(str(path))
 
 
+@contextmanager
+def _whole(location: str) -> Iterator[None]:
+    """Name the file or folder in whatever the libraries raise where it is damaged."""
+    try:
+        yield
+    except (DataError, MissingPackageError):
+        raise
+    except Exception as error:
+        raise DataError(f"{location} must hold whole parquet files or datasets, got {error}") from error
+
+
 def _loaded(source: Any, split: str | None, location: str) -> Any:
     datasets = package("datasets", "datasets")
     if isinstance(source, (str, Path)):
@@ -102,10 +117,7 @@ def _from_disk(datasets: Any, path: Path, split: str | None) -> Any:
         splits = ", ".join(_splits(files_of(path, ".parquet")))
         raise DataError(f"{path} has the splits {splits}; split must be one of them, got {split!r}")
     parquet = package("pyarrow.parquet", "datasets")
-    try:
-        tables = [parquet.read_table(file) for file in files]
-    except package("pyarrow", "datasets").ArrowInvalid as error:
-        raise DataError(f"{path} must hold whole parquet files, got {error}") from error
+    tables = [parquet.read_table(file) for file in files]
     return datasets.concatenate_datasets([datasets.Dataset(table) for table in tables])
 
 

@@ -84,7 +84,7 @@ def entity_span(location: str, entity: Any) -> tuple[int, int, str]:
         values = [entity.get(key, entity.get(other)) for key, other in keys]
     start, end, label = values[:3]
     if not (is_count(start) and is_count(end) and isinstance(label, str) and label):
-        raise DataError(f"{location}: an entity must have start, end and label, got {entity!r}")
+        raise DataError(f"{location}: an entity must have start, end and label, got {entity!r:.200}")
     return start, end, label
 
 
@@ -120,19 +120,31 @@ def _tokens_example(location: str, record: dict[str, Any]) -> Example:
     tokens = record[key]
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise DataError(f"{location}: {key} must be a list of strings, got {str(tokens)[:60]!r}")
-    text, offsets = record.get("text"), record.get("offsets")
-    where = {"text": text, "offsets": offsets} if text is not None and offsets is not None else {}
+    where = _text_and_offsets(location, record, tokens)
     where |= {"unknown": _unknown(location, record, len(tokens)), "document": document_name(record)}
     segments = sorted(_token_spans(location, record, len(tokens)))
     with errors_at(location):
         return Example.of(tokens, segments, **where)
 
 
+def _text_and_offsets(location: str, record: dict[str, Any], tokens: list[str]) -> dict[str, Any]:
+    text, offsets = record.get("text"), record.get("offsets")
+    if text is None or offsets is None:
+        return {}
+    if not (isinstance(text, str) and isinstance(offsets, list) and len(offsets) == len(tokens)):
+        raise DataError(f"{location}: offsets must be one per token of a text, {len(tokens)}, got {offsets!r:.80}")
+    for token, span in zip(tokens, offsets):
+        is_span = isinstance(span, list) and len(span) == 2 and all(map(is_count, span)) and span[0] >= 0
+        if not is_span or text[span[0] : span[1]] != token:
+            raise DataError(f"{location}: offsets must be [start, end] of {token!r:.40} in the text, got {span!r:.80}")
+    return {"text": text, "offsets": offsets}
+
+
 def _token_spans(location: str, record: dict[str, Any], length: int) -> set[tuple[int, int, str]]:
     tag_key = next((key for key in TAG_KEYS if key in record), None)
     if tag_key and not any(key in record for key in SPAN_KEYS):
         tags = record[tag_key]
-        if len(tags) != length or not all(isinstance(tag, str) for tag in tags):
+        if not isinstance(tags, list) or len(tags) != length or not all(isinstance(tag, str) for tag in tags):
             raise DataError(f"{location}: {tag_key} must be one string per token, {length}, got {str(tags)[:60]!r}")
         with errors_at(location):
             return set(segments_of_tags(tags))
@@ -145,7 +157,7 @@ def _unknown(location: str, record: dict[str, Any], length: int) -> tuple[tuple[
     ranges = list_in(record, "unknown", location)
     for span in ranges:
         if not (isinstance(span, list) and len(span) == 2 and all(map(is_count, span))):
-            raise DataError(f"{location}: unknown must be a list of [start, end], got {span!r}")
+            raise DataError(f"{location}: unknown must be a list of [start, end], got {span!r:.80}")
     with errors_at(location):
         return joined_ranges(ranges, length)
 

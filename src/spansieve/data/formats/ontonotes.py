@@ -38,7 +38,7 @@ def _read_file(file: Path) -> Iterator[Example]:
     rows: list[tuple[int, list[str]]] = []
     for number, line in [*read_lines(file), (0, "")]:
         if begin := _BEGIN.match(line):
-            document = f"{begin[1]} part {int(begin[2])}"
+            document = f"{begin[1]} part {begin[2].lstrip('0') or '0'}"
         elif line.strip() and not line.startswith("#"):
             rows.append((number, line.split()))
         elif rows:

@@ -33,10 +33,12 @@ def write_prodigy(examples: Iterable[Example], path: str | Path, *, warnings: Re
 
 def _documents(path: str | Path, annotator: Any, warnings: ReaderWarnings) -> Iterator[Document]:
     by_text: dict[str, list[dict[str, Any]]] = {}
-    for _, record in read_records(path):
+    records = list(read_records(path))
+    for _, record in records:
         by_text.setdefault(str(record.get("text")), []).append(record)
-    for location, record in read_records(path):
-        if record not in first_wanted(by_text[str(record.get("text"))], annotator):
+    wanted = {id(record) for group in by_text.values() for record in first_wanted(group, annotator)}
+    for location, record in records:
+        if id(record) not in wanted:
             warnings.add("tasks of other annotators left out", location)
             continue
         if record.get("answer", "accept") != "accept":
@@ -53,13 +55,15 @@ def _documents(path: str | Path, annotator: Any, warnings: ReaderWarnings) -> It
 def _tokens(location: str, text: str, record: dict[str, Any]) -> list[Token] | None:
     if record.get("tokens") is None:
         return None
-    result = []
+    result: list[Token] = []
     for values in list_in(record, "tokens", location, dict):
         token = Token(values.get("text", ""), values.get("start", -1), values.get("end", -1))
         if not (isinstance(token.text, str) and is_count(token.start) and is_count(token.end)) or token.start < 0:
-            raise DataError(f"{location}: a token must have text, start and end, got {values!r}")
+            raise DataError(f"{location}: a token must have text, start and end, got {values!r:.200}")
+        if result and token.start < result[-1].end:
+            raise DataError(f"{location}: tokens must be in order, got {token.text!r:.80} at {token.start}")
         if text[token.start : token.end] != token.text:
-            raise DataError(f"{location}: token {token.text!r} must stand at {token.start} to {token.end} of the text")
+            raise DataError(f"{location}: token {token.text!r:.80} must stand at {token.start} to {token.end}")
         if token.text.strip():
             result.append(token)
     return result

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats.files import read_blocks
+from spansieve.data.formats.files import offset_in, read_blocks
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 _PASSAGE = re.compile(r"([^|\t]+)\|(\w+)\|(.*)$")
@@ -44,8 +44,9 @@ def _entities(
             continue
         location = f"{path} line {number}"
         if len(fields) < 5 or not fields[2].isdigit() or not fields[4]:
-            raise DataError(f"{location}: must be id, start, end, words and label, with tabs between, got {line!r}")
-        start, end = int(fields[1]), int(fields[2])
+            wanted = "id, start, end, words and label, with tabs between"
+            raise DataError(f"{location}: must be {wanted}, got {line!r:.200}")
+        start, end = offset_in(fields[1], location), offset_in(fields[2], location)
         if not start < end <= len(text):
             raise DataError(f"{location}: an entity must lie within the {len(text)} characters of its text, got {end}")
         if text[start:end] != fields[3]:

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, check_length
 from spansieve.data.formats.conll import Sentence, examples_of_columns
-from spansieve.data.formats.files import read_text, write_text
+from spansieve.data.formats.files import offset_in, parsed_json, read_text, write_text
 from spansieve.data.formats.label_studio import documents_of_tasks
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import Entity
@@ -78,10 +77,7 @@ class Row(NamedTuple):
 
     def offset(self, name: str) -> int:
         """The cell as a number of characters; 3.0 is what a column with missing values makes of 3."""
-        number = self.value(name).strip().removesuffix(".0")
-        if not number.isdecimal():
-            raise DataError(f"{self.location}: {name} must be a number of characters, got {number!r}")
-        return int(number)
+        return offset_in(self.value(name).strip().removesuffix(".0"), self.location, name)
 
 
 def read_table(
@@ -145,6 +141,7 @@ def read_texts(path: str | Path, text_column: str | None = None) -> Iterator[dic
         key = (row.cell("document"), row.cell("text"))
         if any(row.cells) and not (is_labelled and key in seen):
             seen.add(key)
+            check_length(row.cell("text"), row.location)
             yield {"text": row.cell("text"), **{name: row.cells[i] for i, name in kept}}
 
 
@@ -229,8 +226,8 @@ def _task(row: Row) -> tuple[str, dict[str, Any]]:
     if "annotation" in row.columns and not row.cell("annotation"):
         return row.location, {"data": {"text": row.cell("text")}, "annotations": []}
     try:
-        regions = json.loads(row.cell("label") or "[]")
-    except ValueError as error:
+        regions = parsed_json(row.cell("label") or "[]", row.location)
+    except DataError as error:
         requirement = "label must be Label Studio's JSON where there is no start"
         raise DataError(f"{row.location}: {requirement}, got {row.cell('label')!r:.60}; {_WAY_OUT}") from error
     return row.location, {"text": row.cell("text"), "label": regions, "id": row.cell("task") or None}

@@ -94,7 +94,7 @@ def _sentence(text: str, rows: list[_Row]) -> tuple[list[Token], dict[tuple[str,
         if not part:
             first = text.find(words, position)
             if first < 0:
-                raise DataError(f"{location}: token {words!r} must stand in its sentence's #Text, got {text!r}")
+                raise DataError(f"{location}: token {words!r} must stand in its sentence's #Text, got {text!r:.200}")
             position = first + len(words)
             tokens[name] = Token(words, first, position), unit
         elif whole not in tokens:

@@ -6,16 +6,15 @@ same blocks again. Any place that fsspec supports will do: a folder, s3://, gs:/
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import IO, NamedTuple
 
 from fsspec.core import url_to_fs
-from fsspec.utils import read_block
 
+from spansieve.data.formats.files import MAX_LINE, unpacked
 from spansieve.prediction.bulk.rows import (
     JSON_SUFFIXES,
     PARQUET_SUFFIXES,
@@ -29,6 +28,7 @@ BLOCK_SIZE = 32 << 20  # bytes
 _PACKED_SUFFIXES = tuple(f"{suffix}.gz" for suffix in JSON_SUFFIXES)
 _KNOWN = (*JSON_SUFFIXES, *_PACKED_SUFFIXES, *PARQUET_SUFFIXES)
 _FOOTERS_AT_ONCE = 16
+_CHUNK = 1 << 20  # bytes that are read at once behind a block, to the end of its last line
 
 
 class File(NamedTuple):
@@ -54,20 +54,35 @@ class Block:
         """The name of the file that is written."""
         return f"part-{self.index:06d}.{'parquet' if self.is_parquet else 'jsonl'}"
 
-    def __str__(self) -> str:
-        return f"{self.path} {'row groups' if self.is_parquet else 'bytes'} {self.start}-{self.end}"
+    @property
+    def place(self) -> str:
+        """Which part of the file it is, in words; "" for a file that cannot be cut."""
+        if self.start == self.end or self.path.endswith(_PACKED_SUFFIXES):
+            return ""
+        return f"{'row groups' if self.is_parquet else 'bytes'} {self.start}-{self.end}"
 
     def read(self, columns: Columns) -> JsonRows | ParquetRows:
         filesystem, path = url_to_fs(self.path)
         with filesystem.open(path, "rb") as file:
             if self.is_parquet:
                 groups = list(range(self.start, self.end))
-                return ParquetRows(parquet_module().ParquetFile(file).read_row_groups(groups), columns, self.path)
-            if path.endswith(_PACKED_SUFFIXES):
-                content = gzip.decompress(file.read())
-            else:
-                content = read_block(file, self.start, self.end - self.start, b"\n")
-            return JsonRows(content, columns, self.path)
+                return ParquetRows(parquet_module().ParquetFile(file).read_row_groups(groups), columns)
+            is_packed = path.endswith(_PACKED_SUFFIXES)
+            return JsonRows(unpacked(file, path) if is_packed else _lines(file, self.start, self.end), columns)
+
+
+def _lines(file: IO[bytes], start: int, end: int) -> bytes:
+    """The lines that begin at one of the bytes `start … end - 1`; of one that is too long, more than is permitted."""
+    before = min(start, 1)  # the byte before shows whether a line begins at `start`
+    file.seek(start - before)
+    content = file.read(end - start + before)
+    if before:
+        content = content.partition(b"\n")[2]
+    pieces, left = [content], MAX_LINE + 1 - (len(content) - content.rfind(b"\n") - 1)
+    while content and b"\n" not in pieces[-1][-1:] and left > 0 and (more := file.read(min(_CHUNK, left))):
+        pieces.append(more[: more.find(b"\n") + 1] or more)
+        left -= len(more)
+    return b"".join(pieces)
 
 
 def files_of(source: str | Sequence[str], leaving_out: str) -> list[File]:
@@ -102,38 +117,35 @@ def _files_of_one(source: str, leaving_out: str) -> list[File]:
     return [File(filesystem.unstrip_protocol(name), filesystem.size(name)) for name in found]
 
 
-def blocks_of(files: list[File], block_size: int, columns: Columns) -> list[Block]:
+def blocks_of(files: list[File], block_size: int) -> list[Block]:
     """Cut files into blocks of about `block_size` bytes each. A packed file and a row group cannot be cut."""
     if block_size < 1:
         raise ValueError(f"block_size must be at least 1, got {block_size}")
     blocks: list[Block] = []
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:  # a footer takes a request to another machine
-        for file, bounds in zip(files, pool.map(lambda file: list(_bounds(file, block_size, columns)), files)):
+        for file, bounds in zip(files, pool.map(lambda file: list(_bounds(file, block_size)), files)):
             blocks += [Block(len(blocks) + i, file.path, start, end) for i, (start, end) in enumerate(bounds)]
     return blocks
 
 
-def _bounds(file: File, block_size: int, columns: Columns) -> Iterator[tuple[int, int]]:
+def _bounds(file: File, block_size: int) -> Iterator[tuple[int, int]]:
     if file.path.endswith(PARQUET_SUFFIXES):
-        yield from _group_bounds(file, block_size, columns)
+        yield from _group_bounds(file, block_size)
         return
     number = 1 if file.path.endswith(_PACKED_SUFFIXES) else max(1, -(-file.size // block_size))
     for i in range(number):
         yield file.size * i // number, file.size * (i + 1) // number
 
 
-def _group_bounds(file: File, block_size: int, columns: Columns) -> Iterator[tuple[int, int]]:
+def _group_bounds(file: File, block_size: int) -> Iterator[tuple[int, int]]:
     filesystem, path = url_to_fs(file.path)
-    with filesystem.open(path, "rb") as stream:
-        try:
-            about: Any = parquet_module().ParquetFile(stream)
-        except ValueError as error:
-            raise ValueError(f"{file.path} must be Parquet: {error}") from error
-        names = about.schema_arrow.names
-        if columns.text not in names:
-            raise ValueError(f"{file.path} must have a column {columns.text!r}, got {', '.join(names)}")
-        columns.check_new(names, file.path)
-        sizes = [about.metadata.row_group(i).total_byte_size for i in range(about.metadata.num_row_groups)]
+    parquet = parquet_module()
+    try:
+        with filesystem.open(path, "rb") as stream:
+            about = parquet.ParquetFile(stream).metadata
+        sizes = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
+    except Exception:  # damaged: its one block fails by the same when it is read
+        sizes = []
     start, size = 0, 0
     for i, more in enumerate(sizes):
         if i > start and size + more > block_size:

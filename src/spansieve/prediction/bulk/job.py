@@ -12,9 +12,9 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from spansieve.models.storage import checked_description, load_model
 from spansieve.prediction.bulk.blocks import BLOCK_SIZE, Block, blocks_of, files_of
@@ -26,7 +26,8 @@ from spansieve.segments import Entity
 
 Engine = Literal["local", "ray"]
 Stream = Callable[[Iterable[str]], Iterator[tuple[str, list[Entity]]]]
-FORMAT = 1
+FORMAT = 2
+MAX_NAMED = 100  # rows left out of a block that are named; all are counted
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,26 @@ class Job:
     workers: int = 0  # processes that prepare text for each copy of the model
     sentences: bool = True  # or each text is one sequence
     threshold: float = 0.0  # what is less probable is left out
+    strict: bool = False  # stop at the first row or file that cannot be read
+
+
+class Problem(NamedTuple):
+    """A row, a part of a file or a file that was left out, and why."""
+
+    file: str
+    place: str  # such as "line 3", "row 3" of Parquet or "row groups 0-2"; "" for all of the file
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.place}".rstrip() + f": {self.reason}"
 
 
 @dataclass(frozen=True)
 class Summary:
-    rows: int
-    errors: int  # rows whose text could not be read
+    rows: int  # that are written
+    left_out: int  # rows whose text cannot be read
+    unread: int  # files, or parts of them, that cannot be read at all
+    problems: tuple[Problem, ...]  # why: all of the files, and of each block the first MAX_NAMED rows
     entities: int
     parts: int
     skipped: int  # parts that were there already
@@ -63,12 +78,15 @@ def run_bulk(
     """Do what is not done yet. `watch` is called with each block's outcome, how many are done and how many there are.
 
     With Ray, `address` is the cluster's, or a cluster is started on this machine, and `replicas` copies of the model
-    share the blocks. Raises BulkError at the end where blocks could not be read; all others are written by then.
+    share the blocks. What cannot be read is left out and named in the summary, and all else is written; a strict job
+    raises BulkError at the first.
     """
     if engine not in ("local", "ray"):
         raise ValueError(f"engine must be local or ray, got {engine!r}")
     files = files_of(job.source, job.output)
-    blocks = blocks_of(files, job.block_size, job.columns)
+    if not any(file.size for file in files):
+        raise ValueError(f"{files[0].path.removeprefix('file://')} must hold rows, got an empty file")
+    blocks = blocks_of(files, job.block_size)
     ledger = Ledger(job.output)
     ledger.open(
         {
@@ -84,6 +102,8 @@ def run_bulk(
     )
     finished = {i: outcome for i, outcome in ledger.finished().items() if i < len(blocks)}
     skipped = len(finished)
+    if job.strict:
+        _stop_at_problems(finished.values(), finished, blocks)
     waiting = [block for block in blocks if block.index not in finished]
     outcomes: Iterable[Outcome] = ()
     if waiting and engine == "local":
@@ -93,30 +113,56 @@ def run_bulk(
 
         outcomes = predict_with_ray(job, waiting, address, replicas)
     for outcome in outcomes:
+        if outcome.is_fatal:
+            raise BulkError(outcome.failure)
         finished[outcome.index] = outcome
         if watch is not None:
             watch(outcome, len(finished), len(blocks))
-    return _summary(finished, blocks, skipped)
+        if job.strict:
+            _stop_at_problems([outcome], finished, blocks)
+    if missing := len(blocks) - len(finished):
+        raise BulkError(f"{missing} of {len(blocks)} blocks did not come back: run the same again")
+    summary = _summary(finished, blocks, skipped)
+    ledger.list_left_out(problem._asdict() for problem in summary.problems)
+    return summary
+
+
+def _stop_at_problems(outcomes: Iterable[Outcome], finished: dict[int, Outcome], blocks: list[Block]) -> None:
+    if any(outcome.failure or outcome.left_out for outcome in outcomes):
+        raise BulkError(f"{next(_problems(finished, blocks))}; without strict it is left out")
 
 
 def _summary(finished: dict[int, Outcome], blocks: list[Block], skipped: int) -> Summary:
-    if failed := [outcome for outcome in finished.values() if outcome.failure]:
-        first = min(failed, key=lambda outcome: outcome.index)
-        raise BulkError(
-            f"{len(failed)} of {len(blocks)} blocks could not be read, the others are written; the first, "
-            f"{blocks[first.index]}: {first.failure}"
-        )
-    if missing := len(blocks) - len(finished):
-        raise BulkError(f"{missing} of {len(blocks)} blocks did not come back: run the same again")
     done = finished.values()
+    unread = sum(bool(outcome.failure) for outcome in done)
     return Summary(
         rows=sum(outcome.rows for outcome in done),
-        errors=sum(outcome.errors for outcome in done),
+        left_out=sum(outcome.left_out for outcome in done),
+        unread=unread,
+        problems=tuple(_problems(finished, blocks)),
         entities=sum(outcome.entities for outcome in done),
-        parts=len(blocks),
+        parts=len(blocks) - unread,
         skipped=skipped,
         workers=tuple(sorted({outcome.worker for outcome in done})),
     )
+
+
+def _problems(finished: dict[int, Outcome], blocks: list[Block]) -> Iterator[Problem]:
+    """What was left out, in the order of the files. Rows are counted over the blocks of a file, as far as they are
+    known."""
+    reached: dict[str, int | None] = {}  # how many lines or rows the blocks before have; None where one is missing
+    for block in blocks:
+        file, outcome = block.path.removeprefix("file://"), finished.get(block.index)
+        before, unit = reached.get(block.path, 0), "row" if block.is_parquet else "line"
+        if outcome is None or outcome.failure:
+            reached[block.path] = None
+            if outcome is not None:
+                yield Problem(file, block.place, outcome.failure)
+            continue
+        for number, reason in outcome.reasons:
+            place = f"{unit} {number} of {block.place}" if before is None else f"{unit} {before + number}"
+            yield Problem(file, place, reason)
+        reached[block.path] = None if before is None else before + outcome.num_read
 
 
 # ---- In one process --------------------------------------------------------------------------------------------------
@@ -124,7 +170,7 @@ def _summary(finished: dict[int, Outcome], blocks: list[Block], skipped: int) ->
 
 def predict_here(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
     with stream_of(job, job.model) as stream:
-        yield from predict_blocks(blocks, stream, Ledger(job.output), job.columns)
+        yield from predict_blocks(blocks, stream, Ledger(job.output), job)
 
 
 @contextmanager
@@ -146,7 +192,8 @@ class _Reading:
     block: Block
     rows: JsonRows | ParquetRows | None = None
     failure: str = ""
-    texts: list[str] = field(default_factory=list)  # of the rows that have one
+    is_refused: bool = False  # by a strict job, for the rows that would be left out
+    texts: list[str] = field(default_factory=list)
     entities: list[list[Entity]] = field(default_factory=list)
 
     @property
@@ -154,13 +201,13 @@ class _Reading:
         return len(self.entities) == len(self.texts)
 
 
-def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, columns: Columns) -> Iterator[Outcome]:
+def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, job: Job) -> Iterator[Outcome]:
     """Read, predict and write each block. The next one is read while the stream still works on this one."""
     reading: deque[_Reading] = deque()
 
     def texts() -> Iterator[str]:
         for block in blocks:
-            reading.append(_read(block, columns))
+            reading.append(_read(block, job))
             yield from reading[-1].texts
 
     for _, entities in stream(texts()):
@@ -173,26 +220,35 @@ def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, colu
         yield _write(reading.popleft(), ledger)
 
 
-def _read(block: Block, columns: Columns) -> _Reading:
+def _read(block: Block, job: Job) -> _Reading:
     try:
-        rows = block.read(columns)
-    except (OSError, ValueError, NotImplementedError, EOFError) as error:  # damaged: the other blocks are not
-        return _Reading(block, failure=f"{type(error).__name__}: {error}")
-    return _Reading(block, rows, texts=[text for text in rows.texts if text is not None])
+        rows = block.read(job.columns)
+    except Exception as error:  # what damage makes of a library's reader has no common name
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        return _Reading(block, failure=" ".join(reason.split()))
+    is_refused = job.strict and bool(rows.left_out)
+    return _Reading(block, rows, is_refused=is_refused, texts=[] if is_refused else rows.texts)
 
 
 def _write(read: _Reading, ledger: Ledger) -> Outcome:
-    worker = f"{socket.gethostname()}:{os.getpid()}"
+    outcome = Outcome(read.block.index, worker=f"{socket.gethostname()}:{os.getpid()}", failure=read.failure)
     if read.rows is None:
-        return Outcome(read.block.index, worker=worker, failure=read.failure)
-    content = read.rows.written(read.entities)
-    outcome = Outcome(
-        read.block.index,
-        rows=len(read.rows.texts),
-        errors=len(read.rows.texts) - len(read.texts),
+        return outcome
+    left_out = read.rows.left_out
+    outcome = replace(
+        outcome,
+        rows=len(read.texts),
+        left_out=len(left_out),
+        reasons=left_out[:MAX_NAMED],
+        num_read=read.rows.num_read,
         entities=sum(map(len, read.entities)),
-        bytes=len(content),
-        worker=worker,
     )
-    ledger.commit(read.block, content, outcome)
+    if read.is_refused:
+        return outcome
+    content = read.rows.written(read.entities)
+    outcome = replace(outcome, bytes=len(content))
+    try:
+        ledger.commit(read.block, content, outcome)
+    except BulkError as error:
+        return replace(outcome, failure=str(error), is_fatal=True)
     return outcome

@@ -2,13 +2,16 @@
 
 part-000000.jsonl …       the rows of each block, whole or not there
 _spansieve/plan.json      what the job is: files, sizes, columns, model; another one may not go on here
-_spansieve/done/000000.json …   written after the part: how many rows and bytes it has, and which worker wrote it
+_spansieve/done/000000.json …   written after the part: how many rows and bytes it has, what was left out and why
+_spansieve/left_out.jsonl   written at the end: what was left out of all the parts, by file and line
 """
 
 from __future__ import annotations
 
 import json
+import os
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from fsspec.implementations.local import LocalFileSystem
 from spansieve.persistence.atomic import write_durably
 from spansieve.prediction.bulk.blocks import Block
 
-PLAN, DONE = "_spansieve/plan.json", "_spansieve/done"
+PLAN, DONE, LEFT_OUT = "_spansieve/plan.json", "_spansieve/done", "_spansieve/left_out.jsonl"
 
 
 class BulkError(RuntimeError):
@@ -31,12 +34,15 @@ class Outcome:
     """The outcome of one block."""
 
     index: int
-    rows: int = 0
-    errors: int = 0  # rows without a text to be read
+    rows: int = 0  # that are written
+    left_out: int = 0  # rows whose text cannot be read
+    reasons: Sequence[tuple[int, str]] = ()  # of the first of those: the number in the block, from 1, and why
+    num_read: int = 0  # lines or rows of the block, of any kind
     entities: int = 0
     bytes: int = 0
     worker: str = ""  # host and process
     failure: str = ""  # why the block could not be read at all
+    is_fatal: bool = False  # the failure is that nothing can be written
 
 
 class Ledger:
@@ -63,6 +69,10 @@ class Ledger:
             raise BulkError(f"{self.folder} must be empty or hold the same job, got something else: use another folder")
         self._write(path, json.dumps(plan, indent=1).encode())
 
+    def list_left_out(self, problems: Iterable[Mapping[str, Any]]) -> None:
+        """Write the list of what was left out."""
+        self._write(f"{self._root}/{LEFT_OUT}", "".join(json.dumps(one) + "\n" for one in problems).encode())
+
     def finished(self) -> dict[int, Outcome]:
         """The blocks that need not be done again."""
         markers = f"{self._root}/{DONE}"
@@ -71,13 +81,13 @@ class Ledger:
         self._filesystem.invalidate_cache()
         sizes = {Path(entry["name"]).stem: entry["size"] for entry in self._filesystem.ls(self._root, True)}
         names = [name for name in self._filesystem.ls(markers, False) if name.endswith(".json")]
-        outcomes = map(_outcome, self._filesystem.cat(names).values() if names else ())
+        outcomes = map(outcome_of_json, self._filesystem.cat(names).values() if names else ())
         return {one.index: one for one in outcomes if one and sizes.get(f"part-{one.index:06d}") == one.bytes}
 
     def outcome(self, block: Block) -> Outcome | None:
         """The outcome of one block, if it need not be done again."""
         try:
-            found = _outcome(self._filesystem.cat_file(f"{self._root}/{DONE}/{block.index:06d}.json"))
+            found = outcome_of_json(self._filesystem.cat_file(f"{self._root}/{DONE}/{block.index:06d}.json"))
             size = self._filesystem.size(f"{self._root}/{block.part}")
         except FileNotFoundError:
             return None
@@ -89,14 +99,18 @@ class Ledger:
         self._write(f"{self._root}/{DONE}/{block.index:06d}.json", json.dumps(asdict(outcome)).encode())
 
     def _write(self, path: str, content: bytes) -> None:
-        self._filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-        if isinstance(self._filesystem, LocalFileSystem):
-            write_durably(Path(path), content, writer=uuid.uuid4().hex)
-        else:
-            self._filesystem.pipe_file(path, content)  # an object store shows it whole or not at all
+        try:
+            self._filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+            if isinstance(self._filesystem, LocalFileSystem):
+                write_durably(Path(path), content, writer=uuid.uuid4().hex)
+            else:
+                self._filesystem.pipe_file(path, content)  # an object store shows it whole or not at all
+        except OSError as error:  # a full disk has no name of its own
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise BulkError(f"{path} cannot be written: {reason}; the parts that are there will be kept") from error
 
 
-def _outcome(content: bytes) -> Outcome | None:
+def outcome_of_json(content: bytes | str) -> Outcome | None:
     try:
         return Outcome(**json.loads(content))
     except (ValueError, TypeError):

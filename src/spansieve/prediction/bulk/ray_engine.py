@@ -6,6 +6,7 @@ the same names. The model is sent with the job: the machines need spansieve and 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import tempfile
@@ -18,7 +19,7 @@ from typing import Any
 from spansieve.persistence.atomic import read_files, system_errors, write_files
 from spansieve.prediction.bulk.blocks import Block
 from spansieve.prediction.bulk.job import Job, predict_blocks, stream_of
-from spansieve.prediction.bulk.ledger import Ledger, Outcome
+from spansieve.prediction.bulk.ledger import Ledger, Outcome, outcome_of_json
 
 MOST_TASKS = 10_000  # beyond that a task is several blocks
 
@@ -32,15 +33,15 @@ class Replica:
             write_files(_ray().get(model), Path(folder))
             self._opened = ExitStack()  # until the process ends
             self.stream = self._opened.enter_context(stream_of(job, folder))
-        self.ledger, self.columns = Ledger(job.output), job.columns
+        self.ledger, self.job = Ledger(job.output), job
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         blocks = [Block(*values) for values in zip(*(batch[one.name].tolist() for one in fields(Block)))]
         # A task that is done once more may have got somewhere before.
         known = {block.index: outcome for block in blocks if (outcome := self.ledger.outcome(block)) is not None}
         waiting = [block for block in blocks if block.index not in known]
-        outcomes = [*known.values(), *predict_blocks(waiting, self.stream, self.ledger, self.columns)]
-        return {one.name: [getattr(outcome, one.name) for outcome in outcomes] for one in fields(Outcome)}
+        outcomes = [*known.values(), *predict_blocks(waiting, self.stream, self.ledger, self.job)]
+        return {"outcome": [json.dumps(asdict(outcome)) for outcome in outcomes]}
 
 
 def predict_with_ray(job: Job, blocks: list[Block], address: str | None, replicas: int | None) -> Iterator[Outcome]:
@@ -66,7 +67,8 @@ def predict_with_ray(job: Job, blocks: list[Block], address: str | None, replica
             **resources,
         )
         for row in data.iter_rows():
-            yield Outcome(**row)
+            if (outcome := outcome_of_json(row["outcome"])) is not None:
+                yield outcome
 
 
 def _ray() -> Any:
