@@ -57,8 +57,13 @@ class BuiltinConfig:
     layers: int = 1
     word_dropout: float = 0.2  # how often a token's identity is hidden in training, so that its form must do
     dropout: float = 0.5
+    vectors: str | None = None  # a file or folder of pretrained word vectors; a saved model has its own copy
+    max_vectors: int | None = None  # of them, the most frequent words'; None: all
+    train_vectors: bool = False  # a correction of each is learned
 
     def __post_init__(self) -> None:
+        _check(self.vectors != "", "vectors must be a file or a folder, got ''")
+        _check_least(self, 1, "max_vectors")
         _check_least(self, 2, "rows")  # one of them is for what is hidden
         _check_least(self, 1, "feature_size", "size", "layers")
         _check(0 <= self.word_dropout <= 1, f"word_dropout must lie in [0, 1], got {self.word_dropout}")

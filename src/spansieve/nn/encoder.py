@@ -42,7 +42,7 @@ def build_encoder(config: ModelConfig, folder: Path | None = None) -> Encoder:
     if config.encoder.name == BUILTIN:
         from spansieve.nn.builtin_encoder import BuiltinEncoder
 
-        return BuiltinEncoder(config.builtin)
+        return BuiltinEncoder(config.builtin, folder)
     from spansieve.nn.pretrained_encoder import PretrainedEncoder
 
     return PretrainedEncoder(config.encoder, folder)
