@@ -120,14 +120,16 @@ def _text(
         if not lines:
             break
         numbers = []
-        for i, line in enumerate(lines):
-            # A word may have spaces in it, its numbers have none.
-            parts = line.split(b" ", 1) if line.count(b" ") == size else line.rsplit(None, size)
-            if len(parts) != 2 and len(parts) != size + 1:
-                where = f"{path} line {number + len(words)}"
-                raise ValueError(f"{where}: must be a word and {size:,} numbers, got {len(line.split())} fields")
-            words.append(parts[0].decode("utf-8", "replace"))
-            numbers.append(parts[1] if len(parts) == 2 else b" ".join(parts[1:]))
+        for line in lines:
+            word, _, values = line.partition(b" ")
+            if line.count(b" ") != size:  # a word may have spaces in it, but no numbers after them
+                parts = line.rsplit(None, size)
+                word, values = parts[0] if parts else b"", b" ".join(parts[1:])
+                if len(parts) != size + 1 or (b" " in word and _numbers(word, word.count(b" ")) is not None):
+                    where = f"{path} line {number + len(words)}"
+                    raise ValueError(f"{where}: must be a word and {size:,} numbers, got {len(line.split())} fields")
+            words.append(word.decode("utf-8", "replace"))
+            numbers.append(values)
         block = _floats(b" ".join(numbers), len(lines) * size)
         if block is None or not np.isfinite(block).all():
             bad = next(i for i, text in enumerate(numbers) if not _is_finite(text, size))
