@@ -21,7 +21,7 @@ from benchmarks.process_usage import least_times, peak_memory
 from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import Contender, one_thread
 from spansieve.crf import FilteredSemiMarkov
-from spansieve.crf.filtered_cpu import FilteredOnCpuDense
+from spansieve.crf.filtered_by_device import FilteredOnCpuDense
 from spansieve.crf.kernels.cpu import dense_filter
 
 LISTED, EVERY_SPAN, LIBRARY = "listed", "every span", "the library"

@@ -23,8 +23,8 @@ from spansieve.config import Config
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
 from spansieve.data.tag_schemes import tags_of_segments
-from spansieve.labels import LabelSet
 from spansieve.models.tagger import Batch, Tagger
+from spansieve.segments import LabelSet
 from spansieve.training.optimizer import build_optimizer
 
 SOFTMAX, PEER = "token softmax", "pytorch-crf"

@@ -27,16 +27,10 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MAX_FILES = 15
 # What lies beside the way of a prediction: bases, options, checks and helpers of a few lines.
 BESIDE = {
-    *("_lazy.py", "cli/__init__.py", "cli/inputs.py", "cli/outputs.py", "cli/constraint_options.py", "config.py"),
-    *(
-        "integrations/hub.py",
-        "persistence/atomic.py",
-        "persistence/manifest.py",
-        "models/storage.py",
-        "models/folder_validation.py",
-    ),
+    *("_lazy.py", "cli/__init__.py", "cli/inputs.py", "cli/outputs.py", "config.py"),
+    *("integrations/hub.py", "persistence/atomic.py", "persistence/manifest.py", "models/storage.py"),
     *("prediction/onnx/folder.py", "models/heads.py", "models/head.py", "models/filtered.py", "nn/encoder.py"),
-    *("labels.py", "segments.py", "decoding/constraints.py", "decoding/prediction.py", "nn/span_hidden_layer.py"),
+    *("segments.py", "decoding/constraints.py", "decoding/prediction.py", "nn/span_hidden_layer.py"),
     *(
         "crf/evidence.py",
         "crf/flat_segments.py",

@@ -95,7 +95,7 @@ def audit(
 
     from benchmarks import annotation_audit as module
     from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.progress import TerminalObserver
+    from spansieve.cli.terminal import TerminalObserver
     from spansieve.config import preset, with_settings
 
     console = Console()

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.plots import COLOURS, Figure, panels
 from benchmarks.reproduce.corpora import Corpus, files_in, read_corpus
+from benchmarks.reproduce.paired_differences import PairedDifference, by_document, holm, paired_difference
 from benchmarks.reproduce.plan import NAMES, OURS, Plan
 from benchmarks.reproduce.runs import Outcome, by_head
 from benchmarks.reproduce.table1 import OUTCOMES, gold_outcomes_row, pooled, seed_row
@@ -27,7 +28,7 @@ from spansieve.config import BUILTIN, preset, presets, to_dict
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import read_examples
 from spansieve.evaluation.scores import Scores, evaluate
-from spansieve.evaluation.significance import PairedDifference, holm, paired_counts, paired_difference
+from spansieve.evaluation.significance import paired_counts
 
 OTHERS = tuple(head for head in NAMES if head != OURS)
 MEAN = "mean"
@@ -124,8 +125,8 @@ class ScoredSet(NamedTuple):
     def counts(self, head: str) -> np.ndarray:
         """What FSemiCRF and this head count up to, by document or sentence, all seeds together: see `paired_counts`."""
         ours, theirs = self.found[OURS], self.found[head]
-        documents = [example.document for example in self.examples] if self.has_documents else None
-        return paired_counts(pooled([self.gold] * len(ours)), pooled(theirs), pooled(ours), documents)
+        rows = paired_counts(pooled([self.gold] * len(ours)), pooled(theirs), pooled(ours))
+        return by_document(rows, [example.document for example in self.examples]) if self.has_documents else rows
 
 
 def scored_sets(plan: Plan, outcomes: Sequence[Outcome]) -> list[ScoredSet]:

@@ -36,8 +36,8 @@ from spansieve.evaluation.scores import Scores, evaluate
 from spansieve.models.storage import load_model
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
-from spansieve.prediction.error_analysis import GoldOutcomes, predict_with_outcomes
 from spansieve.prediction.onnx.session import usable_cores
+from spansieve.prediction.predictor import GoldOutcomes, predict_with_outcomes
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train
 from spansieve.training.run_folder import CHECKPOINTS, MODEL, RESULTS, about_run

@@ -13,7 +13,7 @@ from benchmarks.reproduce.runs import Outcome, by_head
 from benchmarks.result_page import ResultPage, Row, Spread, Table, percent
 from spansieve.data.example import Example
 from spansieve.evaluation.significance import Comparison, compare
-from spansieve.prediction.error_analysis import GoldOutcomes
+from spansieve.prediction.predictor import GoldOutcomes
 from spansieve.segments import NamedSegment
 
 TEST = (

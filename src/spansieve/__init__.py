@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Constraints", "Entity", "Segment", "__version__", "load", "push_to_hub", "to_dataframe"]
 # What needs more than the standard library.
-__getattr__ = lazy_members(
-    __name__,
-    {"Constraints": "decoding.constraints", "to_dataframe": "integrations.data_frames"}
-    | dict.fromkeys(("load", "push_to_hub"), "integrations.hub"),
-)
-
+_MODULES = {
+    "decoding.constraints": ("Constraints",),
+    "integrations.data_frames": ("to_dataframe",),
+    "integrations.hub": ("load", "push_to_hub"),
+}
+__getattr__ = lazy_members(__name__, _MODULES)
 
 # Silent unless a program sets up logging.
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
-def lazy_members(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose members, by name, are defined in these modules of it."""
+def lazy_members(package: str, members: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package whose members are defined in these modules of it."""
+    modules = {name: module for module, names in members.items() for name in names}
 
     def import_member(name: str) -> Any:
         if name not in modules:

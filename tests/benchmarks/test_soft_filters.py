@@ -11,7 +11,7 @@ import torch
 from benchmarks import soft_filters
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
 from benchmarks.soft_filters import EVERY_SPAN, LIBRARY, LISTED, SoftFilter
-from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
+from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.kernels.cpu import dense_filter
 from tests.benchmarks.terminal import terminal as terminal
 

@@ -84,7 +84,7 @@ def test_train_starts_from_a_model_with_its_settings(terminal, corpus, model, tm
     )
     assert now == was
     refused = terminal.refused(
-        *files, "--output", tmp_path / "other", "--start-from", model, "--preset", "demo", *options
+        *files, "--output", tmp_path / "other", "--start-from", model, "--config", "demo", *options
     )
     assert "must be a model with the encoder of the new one" in refused
     assert "a model must be a folder" in terminal.refused(

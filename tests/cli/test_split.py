@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spansieve.data.batching import split_examples
 from spansieve.data.formats import read_examples
-from spansieve.data.splits import split_examples
 from tests.training import runs
 
 

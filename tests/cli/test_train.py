@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from spansieve.cli.progress import duration
+from spansieve.cli.terminal import duration
+from spansieve.data.batching import split_examples
 from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.splits import split_examples
 from spansieve.training import run, trainer
 from spansieve.training.run_folder import fingerprint
 from tests.training import runs
@@ -149,8 +149,7 @@ def test_a_crf_takes_segments_of_any_width(terminal, corpus, train):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "nonsense"], "unknown preset 'nonsense'; known are"),
-        (["--preset", "demo", "--config", "x.toml"], "only one of --config and --preset can be given"),
+        (["--config", "nonsense"], "unknown preset 'nonsense'; known are"),
         (["--config", "nowhere.toml"], "nowhere.toml: No such file or directory"),
         (["--config", "train.conll"], "train.conll must be a TOML file"),
         (["--head", "abacus"], "model.head must be one of fsemicrf, crf"),

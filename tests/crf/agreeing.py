@@ -23,7 +23,7 @@ from spansieve.crf import (
     given,
 )
 from spansieve.decoding.tag_codec import TagCodec
-from spansieve.labels import LabelSet
+from spansieve.segments import LabelSet
 from tests import oracle
 from tests.instances import Instance, gold_for
 from tests.oracle import Listed, Oracle

@@ -26,7 +26,7 @@ from spansieve.crf import (
 from spansieve.crf.kernels import reference
 from spansieve.crf.kernels.cpu import torch_api
 from spansieve.decoding.tag_codec import TagCodec
-from spansieve.labels import LabelSet
+from spansieve.segments import LabelSet
 from tests import oracle
 from tests.contract import check, check_samples, check_top_k, close, rounding
 from tests.crf.agreeing import CHAINS, MODELS, known_of, pair

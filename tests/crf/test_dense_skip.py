@@ -16,7 +16,7 @@ from torch.testing import assert_close
 
 from spansieve import Segment
 from spansieve.crf import FilteredSemiMarkov, Known, given
-from spansieve.crf.filtered_cpu import FilteredOnCpu, FilteredOnCpuDense
+from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.kernels import FilterLimits, reference
 from spansieve.crf.kernels.cpu import dense_filter, torch_api
 from tests import oracle

@@ -9,18 +9,21 @@ from itertools import pairwise
 import pytest
 
 from spansieve.data.example import Example
-from spansieve.data.sample import LABELS, PRONOUNS, sample_corpus, unseen_sentences
-from spansieve.data.sample_templates import (
+from spansieve.data.sample import (
     CULTURES,
     DOMAINS,
     FAMILY_FIRST,
     HE,
     KEPT_FROM_TRAIN,
+    LABELS,
     LINES,
     PARTS,
     PATTERNS,
+    PRONOUNS,
     SHE,
     WORDS,
+    sample_corpus,
+    unseen_sentences,
 )
 
 CORPUS = sample_corpus()

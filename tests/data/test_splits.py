@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spansieve.data.batching import described_part, split_examples
 from spansieve.data.example import Example
-from spansieve.data.splits import described_part, split_examples
 
 
 def sentence(number: int, **where) -> Example:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from spansieve.evaluation import bootstrap, evaluate
-from spansieve.evaluation.bootstrap_intervals import parts_of, resampled_totals, sentence_counts
+from spansieve.evaluation.significance import parts_of, resampled_totals, sentence_counts
 from tests.evaluation.segmentations import corpora
 
 RIGHT, MISSED, WRONG = ([(0, 1, "A")], [(0, 1, "A")]), ([(0, 1, "A")], []), ([(0, 1, "B")], [(0, 2, "B")])

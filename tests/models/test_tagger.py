@@ -9,11 +9,11 @@ import torch
 
 from spansieve.config import BuiltinConfig, EncoderConfig, ModelConfig
 from spansieve.data.example import Example
-from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.heads import HEADS
 from spansieve.models.tagger import Tagger, width_quantile
 from spansieve.models.torch_backend import predict_segments
+from spansieve.segments import LabelSet
 from tests.nn.tiny import bert_folder
 
 SMALL = ModelConfig(hidden_size=16, dropout=0.0, builtin=BuiltinConfig(rows=100, feature_size=8, size=16, dropout=0.0))

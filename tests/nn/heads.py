@@ -10,13 +10,13 @@ import torch
 
 from spansieve import Segment
 from spansieve.config import ModelConfig
-from spansieve.labels import LabelSet
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import Head
 from spansieve.models.heads import head_class
 from spansieve.models.semi_crf import SemiCRF
 from spansieve.models.span_selection import GlobalSelection
+from spansieve.segments import LabelSet
 from tests import oracle
 
 SIZE = 5

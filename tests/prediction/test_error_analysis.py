@@ -11,7 +11,7 @@ import torch
 from spansieve.data.example import Example
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
-from spansieve.prediction.error_analysis import predict_with_outcomes
+from spansieve.prediction.predictor import predict_with_outcomes
 from spansieve.segments import NamedSegment
 from tests.training import runs
 

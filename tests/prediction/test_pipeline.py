@@ -18,14 +18,13 @@ import pytest
 import torch
 
 from spansieve.config import EncoderConfig
-from spansieve.crf import FilteredSemiMarkov, filtered_from_scores
+from spansieve.crf import FilteredSemiMarkov, filtered_semi_markov
 from spansieve.crf.candidates import candidate_mask
 from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.data.overlap_resolution import depths
 from spansieve.models.heads import HEADS
-from spansieve.models.host_transfer import candidates_to_host, pack
-from spansieve.models.torch_backend import TorchBackend, takes_ready_masks
+from spansieve.models.torch_backend import TorchBackend, candidates_to_host, pack, takes_ready_masks
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import feature_workers
 from spansieve.prediction.pipeline import Pipeline, reader_of
@@ -53,7 +52,7 @@ def small_chunks(monkeypatch):
 def packed(monkeypatch):
     """Candidates are packed on the device: on a GPU where there is one, otherwise as if the CPU were one."""
     if not torch.cuda.is_available():
-        monkeypatch.setattr(filtered_from_scores, "kernel_for", lambda scores: kernels_cuda())
+        monkeypatch.setattr(filtered_semi_markov, "kernel_for", lambda scores: kernels_cuda())
         monkeypatch.setattr(TorchBackend, "__init__", as_on_device(TorchBackend.__init__))
     return "cuda" if torch.cuda.is_available() else "cpu"
 

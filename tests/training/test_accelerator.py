@@ -17,8 +17,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from spansieve.data.formats import write_examples
-from spansieve.training.accelerator import check_trackers
-from spansieve.training.run import train
+from spansieve.training.run import check_trackers, train
 from tests.training import runs, several
 
 # 18 sentences in steps of 4: one of them is short, so that shares differ. 25 steps: one report and one checkpoint,
@@ -132,6 +131,6 @@ def test_an_unknown_tracker_is_told_before_there_is_a_run(tmp_path):
 
 
 def test_a_tracker_that_is_not_installed_is_told(monkeypatch):
-    monkeypatch.setattr("spansieve.training.accelerator.find_spec", lambda name: None)
+    monkeypatch.setattr("spansieve.training.run.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="tracker wandb needs its package: pip install wandb"):
         check_trackers(["wandb"])

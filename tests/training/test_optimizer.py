@@ -8,8 +8,7 @@ from torch import nn
 
 from spansieve.config import TrainingConfig
 from spansieve.models.tagger import Tagger
-from spansieve.training.ema import EMA
-from spansieve.training.optimizer import build_optimizer, rate_part, set_rates
+from spansieve.training.optimizer import EMA, build_optimizer, rate_part, set_rates
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 

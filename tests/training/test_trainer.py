@@ -16,7 +16,6 @@ from spansieve.models.heads import HEADS
 from spansieve.models.tagger import Tagger
 from spansieve.training import trainer
 from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
-from spansieve.training.dev_score import DevScore
 from spansieve.training.run import train
 from spansieve.training.run_folder import TrainingError
 from spansieve.training.trainer import uppercased
@@ -139,7 +138,7 @@ def test_a_step_goes_by_the_mean_over_its_sentences(tmp_path, parts):
 
 def scores(monkeypatch, *f1: float) -> None:
     left = iter(f1)
-    monkeypatch.setattr(trainer, "score_on", lambda *_: DevScore(0.0, 0.0, next(left)))
+    monkeypatch.setattr(trainer, "score_on", lambda *_: ({"precision": 0.0, "recall": 0.0, "f1": next(left)}, {}))
 
 
 def test_patience_ends_a_run(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The command line: one file per command, the only place that prints or parses arguments."""
+"""The command line: its commands, and the only place that prints or parses arguments."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ import typer
 
 from spansieve import __version__
 from spansieve.cli import (
+    annotation,
     audit,
     compare,
     convert,
     data,
     demo,
     evaluate,
-    export_onnx,
     predict,
     predict_files,
-    push,
-    rank,
+    publish,
     serve,
-    show_example,
-    split,
-    suggest,
     train,
 )
 
@@ -38,21 +34,21 @@ app = typer.Typer(
 )
 COMMANDS = (
     demo.demo,
-    show_example.example,
+    demo.example,
     train.train,
     evaluate.evaluate,
     predict.predict,
     predict_files.predict_files,
-    rank.rank,
-    suggest.suggest,
+    annotation.rank,
+    annotation.suggest,
     audit.audit,
     serve.serve,
-    export_onnx.export,
-    push.push,
+    publish.export,
+    publish.push,
     compare.compare,
     convert.convert,
     data.data,
-    split.split,
+    convert.split,
 )
 
 

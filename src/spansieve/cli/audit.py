@@ -36,7 +36,7 @@ def audit(
     folds: Annotated[int, typer.Option(help="how many models are trained, each on the other parts", min=2)] = 5,
     limit: Annotated[int | None, typer.Option(help="how many findings to write; all likely ones if not given")] = None,
     format: DataFormat = None,
-    preset: Annotated[str | None, typer.Option(help="a shipped configuration, as of `train`")] = None,
+    config: Annotated[str | None, typer.Option(help="a file or the name of a configuration, as of `train`")] = None,
     encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="any other setting, as of `train`")] = None,
@@ -50,9 +50,9 @@ def audit(
 
     Example: spansieve audit annotated.jsonl --output doubts.csv
     """
-    chosen = configuration(None, preset, {"model.encoder.name": encoder, "training.epochs": epochs}, settings or ())
+    chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings or ())
     from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.progress import TerminalObserver
+    from spansieve.cli.terminal import TerminalObserver
     from spansieve.prediction.annotation_errors import audit as run
 
     console = Console()

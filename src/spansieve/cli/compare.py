@@ -52,7 +52,7 @@ def compare(
 
 
 def _show_scores(console: Console, comparison: Comparison, data: Path) -> None:
-    from spansieve.cli.score_tables import percent, score_columns
+    from spansieve.cli.terminal import percent, score_columns
     from spansieve.evaluation.significance import comparison_rows
 
     table = score_columns(f"F1 on {data}", "label", "A", "B", "B - A")

@@ -1,4 +1,4 @@
-"""`spansieve convert`: from one format to another."""
+"""`spansieve convert` and `spansieve split`: annotated files from one format to another, and one corpus into parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 
 from spansieve.cli.data import FORMAT_HELP, ReadOptions, read_options, show_notes
-from spansieve.cli.inputs import read_labelled
+from spansieve.cli.inputs import read_labelled, read_with_warnings
+from spansieve.cli.options import DataFormat
+from spansieve.data.batching import described_part, split_examples
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
 from spansieve.data.overlap_resolution import flat_examples
 from spansieve.data.reader_warnings import ReaderWarnings
@@ -55,3 +57,48 @@ def convert(
     done = f"{sentences:,} sentences with {entities:,} entities, {read} to {written}: {target}"
     console.print(done, markup=False, highlight=False, soft_wrap=True)
     show_notes(console, {"reading": reading, "writing": writing})
+
+
+def split(
+    source: Annotated[Path, typer.Argument(metavar="DATA", help="labelled text, in any format that `data` reads")],
+    into: Annotated[list[Path], typer.Option(metavar="FILE...", help="files to write, in the format of their suffix")],
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="further files of --into")] = None,
+    fractions: Annotated[
+        str | None, typer.Option(help="such as 0.8,0.1,0.1; a tenth for each file but the first if not given")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same parts")] = 0,
+    format: DataFormat = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite files that exist")] = False,
+) -> None:
+    """Split labelled text into files at random, without dividing documents.
+
+    Example: spansieve split data.jsonl --into train.jsonl dev.jsonl test.jsonl --fractions 0.8,0.1,0.1
+    """
+    targets = [*into, *(more or ())]
+    wanted = _fractions(fractions, len(targets))
+    for target in targets:
+        format_to_write(target)
+        if target.exists() and not force:
+            raise ValueError(f"--into must name new files, got {target}, which exists; --force overwrites it")
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"--into must name different files, got {', '.join(map(str, targets))}")
+    console = Console()
+    parts = split_examples(read_with_warnings(source, format, console), wanted, seed)
+    for target, part in zip(targets, parts):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        notes = ReaderWarnings()
+        write_examples(part, target, warnings=notes)
+        line = "; ".join([described_part(str(target), part), *str(notes).splitlines()])
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fractions(text: str | None, parts: int) -> list[float]:
+    if text is None:
+        return [1 - 0.1 * (parts - 1), *[0.1] * (parts - 1)]
+    try:
+        fractions = [float(part) for part in text.split(",")]
+    except ValueError:
+        fractions = []
+    if len(fractions) != parts:
+        raise ValueError(f"--fractions must be {parts} numbers like 0.9,0.1, one for each file of --into, got {text!r}")
+    return fractions

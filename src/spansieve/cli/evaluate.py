@@ -17,8 +17,8 @@ from spansieve.cli.outputs import json_line, write_json
 if TYPE_CHECKING:
     from spansieve.data.example import Example
     from spansieve.models.filtered import FilteredHead
-    from spansieve.prediction.error_analysis import GoldOutcomes
     from spansieve.prediction.model_evaluation import Assessment
+    from spansieve.prediction.predictor import GoldOutcomes
 
 ERROR_FILES = (".jsonl", ".html")
 MIN_LOSS = 0.01  # the share of gold from which on there is a next step
@@ -55,7 +55,7 @@ def evaluate(
     Example: spansieve evaluate runs/demo/model test.conll --errors errors.html --precision 0.99
     """
     from spansieve.cli.inputs import load_predictor, read_with_warnings
-    from spansieve.cli.score_tables import confusion_table, errors_table, reliability_table
+    from spansieve.cli.terminal import confusion_table, errors_table, reliability_table
     from spansieve.prediction.model_evaluation import assess
 
     if precision is not None and not 0 < precision <= 1:
@@ -96,7 +96,7 @@ def evaluate(
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:
-    from spansieve.cli.score_tables import counts_table, percent, score_table
+    from spansieve.cli.terminal import counts_table, percent, score_table
 
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
@@ -113,7 +113,7 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
 
 def _losses_line(outcomes: GoldOutcomes) -> str:
     """A line on where gold is lost, in the order in which a segment could have been."""
-    from spansieve.cli.score_tables import percent
+    from spansieve.cli.terminal import percent
 
     places = ("its labels", "max_width", "the filter", "the path")
     counts = (outcomes.unknown, outcomes.width, outcomes.filter, outcomes.path)
@@ -139,7 +139,7 @@ def _next_steps(outcomes: GoldOutcomes, head: FilteredHead, examples: Sequence[E
 
 def _show_thresholds(console: Console, assessment: Assessment, precision: float) -> None:
     """What to give to `predict --threshold` for a precision: one probability for all labels, or one for each."""
-    from spansieve.cli.score_tables import percent, rounded_down, thresholds_table
+    from spansieve.cli.terminal import percent, rounded_down, thresholds_table
 
     found = assessment.threshold
     if found is None:

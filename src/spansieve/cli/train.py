@@ -39,13 +39,12 @@ def train(
     ] = None,
     test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
     format: DataFormat = None,
-    config: Annotated[Path | None, typer.Option(help=r"a TOML file with \[model] and \[training]")] = None,
-    preset_name: Annotated[
+    config: Annotated[
         str | None,
         typer.Option(
-            "--preset",
-            help=f"a shipped configuration: {', '.join(presets())}; builtin or pretrained if none is given; "
-            "docs/reproduce.md has what in paper-… differs from the paper",
+            metavar="FILE.toml|NAME",
+            help=rf"a TOML file with \[model] and \[training], or a shipped configuration: {', '.join(presets())}; "
+            "builtin or pretrained if none is given; docs/reproduce.md has what in paper-… differs from the paper",
         ),
     ] = None,
     head: Annotated[str | None, typer.Option(help=f"one of {', '.join(HEADS)}")] = None,
@@ -77,13 +76,13 @@ def train(
     if dev_fraction is not None and not 0 < dev_fraction < 1:
         raise ValueError(f"--dev-fraction must be above 0 and below 1, got {dev_fraction}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
-    chosen = configuration(config, preset_name, flags, settings or (), start_from)
+    chosen = configuration(config, flags, settings or (), start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.progress import TerminalObserver
-    from spansieve.data.splits import described_part, split_examples
-    from spansieve.training.accelerator import is_main_process
+    from spansieve.cli.terminal import TerminalObserver
+    from spansieve.data.batching import described_part, split_examples
+    from spansieve.training.run import is_main_process
     from spansieve.training.run import train as run
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
@@ -114,8 +113,7 @@ def train(
 
 
 def _show(console: Console, result: TrainingResult) -> None:
-    from spansieve.cli.progress import duration
-    from spansieve.cli.score_tables import score_table
+    from spansieve.cli.terminal import duration, score_table
     from spansieve.evaluation.scores import Scores
     from spansieve.training.run_folder import RESULTS
 
@@ -129,25 +127,19 @@ def _show(console: Console, result: TrainingResult) -> None:
 
 
 def configuration(
-    path: Path | None,
-    preset_name: str | None,
-    flags: Mapping[str, Any],
-    settings: Sequence[str],
-    start_from: Path | None = None,
+    source: str | None, flags: Mapping[str, Any], settings: Sequence[str], start_from: Path | None = None
 ) -> Config:
     """The configuration of a file or a preset, or a preset's training of the model to start from, changed by the flags,
     and then by the settings."""
-    if path is not None and preset_name is not None:
-        raise ValueError("only one of --config and --preset can be given, got both")
     changes = {name: value for name, value in flags.items() if value is not None}
     changes |= dict(map(parsed_setting, settings))
-    if path is not None:
-        return with_settings(read_config(path), changes)
-    if start_from is not None and preset_name is None and "model.encoder.name" not in changes:
+    if source is not None:
+        return with_settings(read_config(source) if Path(source).suffix else preset(source), changes)
+    if start_from is not None and "model.encoder.name" not in changes:
         from spansieve.models.storage import checked_description
 
         model = from_dict(ModelConfig, checked_description(start_from)["model"] | {"max_width": None})
         training = preset("builtin" if model.encoder.name == BUILTIN else "pretrained").training
         return with_settings(Config(model, training), changes)
     is_builtin = changes.get("model.encoder.name", BUILTIN) == BUILTIN
-    return with_settings(preset(preset_name or ("builtin" if is_builtin else "pretrained")), changes)
+    return with_settings(preset("builtin" if is_builtin else "pretrained"), changes)

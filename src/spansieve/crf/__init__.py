@@ -18,35 +18,29 @@ if TYPE_CHECKING:
     from spansieve.crf.layers import NestedLayer as NestedLayer
     from spansieve.crf.layers import SemiMarkovLayer as SemiMarkovLayer
     from spansieve.crf.linear_chain import LinearChain as LinearChain
+    from spansieve.crf.linear_chain import TagConstraints as TagConstraints
     from spansieve.crf.losses import FilteredLosses as FilteredLosses
     from spansieve.crf.losses import filtered_losses as filtered_losses
     from spansieve.crf.losses import filtering_loss as filtering_loss
     from spansieve.crf.nested import NestedSegments as NestedSegments
     from spansieve.crf.overlaps import best_disjoint as best_disjoint
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
-    from spansieve.crf.tag_constraints import TagConstraints as TagConstraints
 
 _MODULES = {
-    "Candidates": "candidates",
-    "Distribution": "distribution",
-    "FilteredLosses": "losses",
-    "FilteredSemiMarkov": "filtered_semi_markov",
-    "FilteredSemiMarkovLayer": "layers",
-    "Gold": "gold",
-    "Known": "evidence",
-    "LinearChain": "linear_chain",
-    "LinearChainLayer": "layers",
-    "NestedLayer": "layers",
-    "NestedSegments": "nested",
-    "SemiMarkov": "semi_markov",
-    "SemiMarkovLayer": "layers",
-    "TagConstraints": "tag_constraints",
-    "best_disjoint": "overlaps",
-    "filtered_losses": "losses",
-    "filtering_loss": "losses",
-    "given": "conditioning",
+    "candidates": ("Candidates",),
+    "conditioning": ("given",),
+    "distribution": ("Distribution",),
+    "evidence": ("Known",),
+    "filtered_semi_markov": ("FilteredSemiMarkov",),
+    "gold": ("Gold",),
+    "layers": ("FilteredSemiMarkovLayer", "LinearChainLayer", "NestedLayer", "SemiMarkovLayer"),
+    "linear_chain": ("LinearChain", "TagConstraints"),
+    "losses": ("FilteredLosses", "filtered_losses", "filtering_loss"),
+    "nested": ("NestedSegments",),
+    "overlaps": ("best_disjoint",),
+    "semi_markov": ("SemiMarkov",),
 }
-__all__ = sorted(_MODULES)
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 __getattr__ = lazy_members(__name__, _MODULES)  # so that the NumPy kernels come without torch
 
 

@@ -31,8 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidate_distribution import CandidateDistribution
-from spansieve.crf.candidates import Candidates
+from spansieve.crf.candidates import CandidateDistribution, Candidates
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.evidence import (
     DepthLabels,
@@ -251,12 +250,7 @@ class NestedGiven(NestedSegments):
     """
 
     def __init__(
-        self,
-        model: NestedSegments,
-        candidates: Candidates,
-        scores: Tensor,
-        transition: Tensor,
-        is_required: Tensor,
+        self, model: NestedSegments, candidates: Candidates, scores: Tensor, transition: Tensor, is_required: Tensor
     ) -> None:
         device = scores.device
         label = candidates.label if model.has_labels else torch.zeros_like(candidates.label)

@@ -89,17 +89,11 @@ class FlatKnown(NamedTuple):
         for segments in (forbidden, complete):
             check_segments(segments, lengths, int(lengths.max(initial=1)), num_labels)
         _check_allowed(required, forbidden)
-        return cls(required, _no_wider(forbidden, widest), complete)
+        return cls(required, forbidden.where(forbidden.end - forbidden.start <= widest), complete)
 
 
 def _labelled(part: Segment | Span, labels: range) -> list[Segment]:
     return [part] if isinstance(part, Segment) else [Segment(*part, label) for label in labels]
-
-
-def _no_wider(segments: FlatSegments, widest: int) -> FlatSegments:
-    is_kept = segments.end - segments.start <= widest
-    kept_before = np.concatenate(([0], np.cumsum(is_kept)))
-    return FlatSegments(kept_before[segments.offsets], *(column[is_kept] for column in segments[1:]))
 
 
 def _check_together(required: FlatSegments, nested: bool) -> None:
@@ -172,9 +166,7 @@ def candidates_left(
     is_forbidden = are_among(every, known.forbidden)
     is_forbidden |= ~is_required & _touches(every, known.complete, num_tokens)
     is_left = ~(is_clashing | is_forbidden) if remove else ~is_clashing
-    counts = np.concatenate(([0], np.cumsum(is_left)))
-    left = FlatSegments(counts[every.offsets], *(column[is_left] for column in every[1:]))
-    return Left(left, is_required[is_left], is_forbidden[is_left])
+    return Left(every.where(is_left), is_required[is_left], is_forbidden[is_left])
 
 
 def _columns(segments: FlatSegments) -> tuple[np.ndarray, ...]:

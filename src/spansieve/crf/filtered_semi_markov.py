@@ -14,20 +14,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidate_distribution import CandidateDistribution
-from spansieve.crf.candidates import Candidates, checked_limits
+from spansieve.crf.candidates import (
+    CandidateDistribution,
+    Candidates,
+    candidate_mask,
+    candidates_of_mask,
+    checked_limits,
+)
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.flat_segments import (
     FlatSegments,
+    check_disjoint,
     dense_index,
     flat_segments,
     in_order,
     named_at,
     segments_by_sentence,
 )
-from spansieve.crf.gold import FlatParts, Gold, Parts, Triples
+from spansieve.crf.gold import FlatParts, Gold, Parts, Triples, entity_gold
 from spansieve.crf.kernels import FilterLimits, Sums, reference
+from spansieve.crf.kernels.dispatch import can, kernel_for
 from spansieve.crf.kernels.semirings import Semiring
+from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
 
 
@@ -74,16 +82,43 @@ class FilteredSemiMarkov(CandidateDistribution):
     ) -> FilteredSemiMarkov:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
-        `labels_per_span` and `budget` are the filter's (see `Candidates.from_local_scores`).
-
         No gradient reaches the local scores, which say only what is kept: they learn by `filtering_loss`, and
-        `filtered_losses` computes both losses. With gold, both training rules hold (see `Candidates.for_training`).
-        `marginals` are dense too, 0 where nothing is kept. On the CPU one pass over the scores filters and finds the
-        best path, or goes over every span where paths may skip and nearly all is kept; on a GPU nothing in the loss
-        synchronises the host.
+        `filtered_losses` computes both losses. `labels_per_span` and `budget` are the filter's (see
+        `Candidates.from_local_scores`); with gold, both training rules hold (see `Candidates.for_training`).
+        `marginals` are dense too, 0 where nothing is kept. On a GPU nothing in the loss synchronises the host.
         """
         limits = checked_limits(labels_per_span, budget)
-        return _maker()(local_scores, global_scores, transition, lengths, gold, skip, limits, kernel)
+        scores = checked_scores("global_scores", global_scores, 4, look=False)
+        kernel = kernel or kernel_for(scores)
+        # The compiled filter looks at the local scores that decide something, at the global ones of what it keeps, and
+        # at the transition and the lengths.
+        is_fused = can(kernel, "segments_from_scores")
+        if not is_fused:
+            scores = checked_scores("global_scores", scores, 4)
+        local_scores = checked_scores("local_scores", local_scores, 4, look=not is_fused)
+        if local_scores.shape != scores.shape:
+            shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
+            raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
+        num_sentences, num_tokens, max_width, num_labels = scores.shape
+        if max_width < 1 or num_labels < 1:
+            raise ValueError(f"global_scores must have at least one width and one label, got {tuple(scores.shape)}")
+        transition = checked_transition(transition, scores, num_labels, look=not is_fused)
+        lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
+        ready = None if gold is None else entity_gold(gold, scores, lengths)
+        if ready is not None and ready.segments is not None:
+            check_disjoint(ready.segments)
+        local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
+        local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
+        inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready, skip, limits)
+        on_cpu, on_cpu_dense, on_cuda = _device_classes()
+        if is_fused:
+            is_dense_cheaper = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
+            return (on_cpu_dense if is_dense_cheaper else on_cpu)(inputs, kernel)
+        if can(kernel, "dense_filtered_sums"):
+            return on_cuda(inputs, kernel)
+        mask = candidate_mask(local_scores, lengths, ready, skip, limits)
+        candidates = Candidates(*candidates_of_mask(mask), lengths, num_tokens, max_width)
+        return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.filtered(semiring, scores, transition, self.candidates, self.skip)
@@ -99,15 +134,10 @@ class FilteredSemiMarkov(CandidateDistribution):
         max_score, is_chosen = self._kernel.filtered_best(
             self.candidates, self.scores.detach(), self.transition.detach(), self.skip
         )
-        return max_score, self._chosen(is_chosen.cpu().numpy())
+        return max_score, self._structures(is_chosen)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        return self._chosen(is_part.cpu().numpy())
-
-    def _chosen(self, is_chosen: np.ndarray) -> list[tuple[Segment, ...]]:
-        index = is_chosen.nonzero()[0]
-        offsets, *columns = self.candidates.on_host()
-        return segments_by_sentence(FlatSegments(np.searchsorted(index, offsets), *(x[index] for x in columns)))
+        return segments_by_sentence(self.candidates.on_host().where(is_part.cpu().numpy()))
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
         segments = in_order(flat_segments(structures))
@@ -138,7 +168,12 @@ class FilteredSemiMarkov(CandidateDistribution):
         follows = np.where(begins, opens, (first <= before) & (before < last))
         if not follows.all():
             at = int((~follows).argmax())
-            _raise_no_edge(segments, at, "at the start" if begins[at] else "after the segment before it")
+            where = "at the start" if begins[at] else "after the segment before it"
+            raise ValueError(
+                f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand "
+                f"{where}: the two overlap or leave room for a candidate between, and only maximal ones are paths "
+                "(skip=True allows any)"
+            )
         end_first, end_last = np.array(windows.end_first, np.int64), np.array(windows.end_last, np.int64)
         is_empty = np.diff(segments.offsets) == 0
         final = np.concatenate((node, [-1]))[np.maximum(segments.offsets[1:] - 1, 0)]
@@ -197,15 +232,8 @@ class FilteredFromScores(FilteredSemiMarkov):
 
 
 @functools.cache
-def _maker():
-    """The maker of the distribution of dense scores: subclasses of this one, which cannot be imported at the top."""
-    from spansieve.crf.filtered_from_scores import filtered_from_scores
+def _device_classes() -> tuple[type, type, type]:
+    """The subclasses for a CPU, for one where nearly all is kept, and for a GPU; not to be imported at the top."""
+    from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
 
-    return filtered_from_scores
-
-
-def _raise_no_edge(segments: FlatSegments, at: int, where: str) -> None:
-    raise ValueError(
-        f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand {where}: "
-        f"the two overlap or leave room for a candidate between, and only maximal ones are paths (skip=True allows any)"
-    )
+    return FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda

@@ -26,6 +26,18 @@ class FlatSegments(NamedTuple):
     def sentence(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
+    def where(self, is_kept: np.ndarray) -> FlatSegments:
+        """Select those that a mask keeps."""
+        return self.at(np.flatnonzero(is_kept))
+
+    def at(self, index: np.ndarray) -> FlatSegments:
+        """Select those at some indices, which are in order."""
+        return FlatSegments(np.searchsorted(index, self.offsets), *(column[index] for column in self[1:]))
+
+    def ordered(self, order: np.ndarray) -> FlatSegments:
+        """Put those of each sentence into another order."""
+        return FlatSegments(self.offsets, *(column[order] for column in self[1:]))
+
 
 def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
     """Flatten one sequence of (start, end, label) per sentence."""
@@ -164,6 +176,18 @@ def offsets_of(sentence: np.ndarray, num_sentences: int) -> np.ndarray:
     return np.searchsorted(sentence, np.arange(num_sentences + 1))
 
 
+def segments_at(index: np.ndarray, shape: Sequence[int]) -> tuple[FlatSegments, np.ndarray]:
+    """The segments at ascending flat indices in (B, L, K, Y), sorted by (sentence, end, start, label), and which of the
+    indices each is of."""
+    num_sentences, num_tokens, max_width, num_labels = shape
+    span, label = np.divmod(index, num_labels)
+    first, width = np.divmod(span, max_width)
+    sentence, start = np.divmod(first, num_tokens)
+    end = start + width + 1
+    order = np.argsort((sentence * (num_tokens + 1) + end) * (num_tokens + 1) + start, kind="stable")
+    return FlatSegments(offsets_of(sentence, num_sentences), start[order], end[order], label[order]), order
+
+
 def dense_index(segments: Any, shape: Sequence[int]) -> Any:
     """The flat index of segments in (B, L, K, Y): an array for FlatSegments, a tensor for Candidates."""
     _, num_tokens, max_width, num_labels = shape
@@ -190,8 +214,7 @@ def index_in(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
 
 def in_order(segments: FlatSegments) -> FlatSegments:
     """Sort segments from left to right within each sentence, as a path goes."""
-    order = np.lexsort((segments.start, segments.sentence))
-    return FlatSegments(segments.offsets, *(x[order] for x in segments[1:]))
+    return segments.ordered(np.lexsort((segments.start, segments.sentence)))
 
 
 def covered_tokens(segments: FlatSegments, num_tokens: int) -> np.ndarray:

@@ -19,11 +19,10 @@ from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.flat_segments import FlatSegments, check_disjoint, covering, segments_by_sentence
 from spansieve.crf.gold import Gold, Triples, entity_gold
-from spansieve.crf.linear_chain import LinearChain
+from spansieve.crf.linear_chain import LinearChain, TagConstraints
 from spansieve.crf.losses import IGNORED, filtering_loss, with_margin
 from spansieve.crf.nested import NestedSegments
 from spansieve.crf.semi_markov import SemiMarkov
-from spansieve.crf.tag_constraints import TagConstraints
 from spansieve.crf.validation import checked_lengths, checked_scores, lengths_of_mask
 from spansieve.segments import Segment
 

@@ -14,15 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidate_distribution import CandidateDistribution
-from spansieve.crf.candidates import Candidates, checked_limits
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    flat_segments,
-    named_at,
-    offsets_of,
-    segments_by_sentence,
-)
+from spansieve.crf.candidates import CandidateDistribution, Candidates, checked_limits
+from spansieve.crf.flat_segments import FlatSegments, flat_segments, named_at, offsets_of, segments_by_sentence
 from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.kernels import RequiredDepths, Sums, reference
 from spansieve.crf.kernels.semirings import Semiring
@@ -73,10 +66,8 @@ class NestedSegments(CandidateDistribution):
     ) -> NestedSegments:
         """Filter by the local scores, then score what is kept by the global ones, both dense: (B, L, K, Y).
 
-        No gradient reaches the local scores: they learn by `filtering_loss`.
-        With gold, every gold segment is a candidate with its gold label. No candidate needs to be dropped, since gold
-        need not be maximal. `marginals` are dense too, 0 where nothing is kept. `labels_per_span` and `budget` are the
-        filter's (see `Candidates.from_local_scores`).
+        As for `FilteredSemiMarkov.from_scores`; but with gold no candidate needs to be dropped, since gold need not be
+        maximal.
         """
         scores = checked_scores("global_scores", global_scores, 4)
         if local_scores.shape != scores.shape:
@@ -115,7 +106,7 @@ class NestedSegments(CandidateDistribution):
     def _parts(self, structures: Triples) -> Parts:
         segments = flat_segments(structures)
         order = _outermost_first(segments.sentence, segments.start, segments.end)
-        segments = FlatSegments(segments.offsets, *(column[order] for column in segments[1:]))
+        segments = segments.ordered(order)
         node, sentence = self._index_of(segments), segments.sentence
         label = self._nodes.label.cpu().numpy()[node]
         around = containers(segments)

@@ -83,16 +83,13 @@ class WatchedTags:
 
     def can_follow(self) -> np.ndarray:
         """Which tag may follow which, (Y', Y'): a watched segment has its own tags from its first token to its last."""
-        goes_on = np.isin(self.role, (INNER, LAST)) | np.isin(np.arange(len(self)), self._goes_on())
+        every = [four_tags(self.tags, y) for y in range(1, self.tags.num_labels + 1)]
+        own = [tag for four in every for tag in (four[INNER], four[LAST])]  # the chain's own that go on with a segment
+        goes_on = np.isin(self.role, (INNER, LAST)) | np.isin(np.arange(len(self)), own)
         is_open = np.isin(self.role, (FIRST, INNER))
         same = self.slot[:, None] == self.slot[None]
         is_inside = np.where(self.slot >= 0, is_open, True)  # the chain's own transition is for its own tags
         return np.where(goes_on[None], same & is_inside[:, None], ~is_open[:, None])
-
-    def _goes_on(self) -> list[int]:
-        """The chain's own tags that go on with a segment."""
-        every = [four_tags(self.tags, y) for y in range(1, self.tags.num_labels + 1)]
-        return [tag for four in every for tag in (four[INNER], four[LAST])]
 
     def is_impossible(self, known: FlatKnown, num_tokens: int) -> np.ndarray:
         """Which tags cannot be, (B, L, Y')."""

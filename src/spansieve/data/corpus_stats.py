@@ -10,7 +10,6 @@ from typing import Any
 
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import flat
-from spansieve.segments import NamedSegment
 
 QUANTILES = {"least": 0.0, "median": 0.5, "90 %": 0.9, "99 %": 0.99, "most": 1.0}
 
@@ -86,7 +85,9 @@ def report_of(
 
 def _split_report(examples: Sequence[Example], max_width: int | None, warnings: dict[str, int]) -> SplitReport:
     segments = [segment for example in examples for segment in example.segments]
-    pairs = [pair for example in examples if example.has_overlaps() for pair in overlapping_pairs(example)]
+    overlapping = [example for example in examples if example.has_overlaps()]
+    # They are sorted by their starts.
+    pairs = [(a, b) for example in overlapping for a, b in combinations(example.segments, 2) if b.start < a.end]
     wide = [segment.label for segment in segments if max_width is not None and segment.width > max_width]
     return SplitReport(
         sentences=len(examples),
@@ -105,17 +106,6 @@ def _split_report(examples: Sequence[Example], max_width: int | None, warnings: 
         lost_to_max_width=dict(Counter(wide).most_common()),
         warnings=warnings,
     )
-
-
-def overlapping_pairs(example: Example) -> list[tuple[NamedSegment, NamedSegment]]:
-    """The pairs of gold segments that share a token."""
-    pairs = []
-    for number, segment in enumerate(example.segments):
-        for other in example.segments[number + 1 :]:
-            if other.start >= segment.end:  # they are sorted by their starts
-                break
-            pairs.append((segment, other))
-    return pairs
 
 
 def _quantiles(lengths: list[int]) -> dict[str, int]:

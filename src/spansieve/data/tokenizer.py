@@ -49,8 +49,6 @@ _CLITIC = r"(?i:s|re|ve|ll|d|m)\b"
 _TITLES = "Mr|Mrs|Ms|Messrs|Dr|Prof|Gen|Sen|Rep|Gov|Lt|Col|Sgt|Capt|Cmdr|Adm|Maj|Rev|Hon|St|Mt|Ft|Sr|Sra|Srta|Mme|Mlle"
 _SHORT = (
     "Inc|Ltd|Corp|Co|Cos|Bros|Jr|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec|vs|etc|al|approx|dept|est|Ave|Blvd|No"
-)
-_SHORT += (
     "|Nos|Fig|Figs|Vol|pp|cf|Ph\\.D|M\\.Sc|resp|bzw|usw|Nr|Str|Calif|Mass|Conn|Fla|Ariz|Mich|Minn|Wis|Tenn|Ore|Colo"
 )
 

@@ -149,7 +149,7 @@ class CandidateScores:
         else:
             max_score, is_chosen = cpu.filtered_best(**self._graph)
             index = np.flatnonzero(is_chosen)
-        return max_score, _selected(self.segments, index), index
+        return max_score, self.segments.at(index), index
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         index = self._best[2] if segments is self._best[1] else index_in(segments, self.segments)
@@ -194,9 +194,9 @@ class NestedScores:
 
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         max_score, is_chosen = cpu.nested_best(**self._graph)
-        chosen = _selected(self.segments, np.flatnonzero(is_chosen))
+        chosen = self.segments.where(is_chosen)
         order = np.lexsort((-chosen.end, chosen.start, chosen.sentence))  # a container before what it contains
-        return max_score, FlatSegments(chosen.offsets, *(column[order] for column in chosen[1:]))
+        return max_score, chosen.ordered(order)
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         marginals = cpu.nested_sums(**self._graph).marginals
@@ -239,12 +239,6 @@ class DenseScores(NamedTuple):
         rows = self.local_scores.reshape(-1, num_labels)[span].astype(np.float64)
         rows[:, 0] += self.margin
         return marginals * np.exp(rows[np.arange(len(label)), label] - np.logaddexp.reduce(rows, axis=-1))
-
-
-def _selected(segments: FlatSegments, index: np.ndarray) -> FlatSegments:
-    """Return the segments at some indices, which are in order."""
-    offsets = np.searchsorted(index, segments.offsets)
-    return FlatSegments(offsets, *(column[index] for column in segments[1:]))
 
 
 def _without_pairs(transition: np.ndarray, banned: Collection[Pair]) -> np.ndarray:

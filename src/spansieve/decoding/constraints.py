@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from spansieve.crf.evidence import Known, Pair, Span
-from spansieve.labels import LabelSet
-from spansieve.segments import Entity, NamedSegment, Segment
+from spansieve.segments import Entity, LabelSet, NamedSegment, Segment
 
 
 class ConstraintError(ValueError):

@@ -25,11 +25,9 @@ from spansieve.decoding.batch_scores import (
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.prediction import Prediction
 from spansieve.decoding.tag_codec import TagCodec
-from spansieve.labels import LabelSet
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import LabelSet, NamedSegment, Segment
 
 Kind = Literal["linear-chain", "semi-markov", "filtered", "nested"]
-NUM_SCORES: dict[Kind, int] = {"linear-chain": 1, "semi-markov": 1, "filtered": 2, "nested": 2}
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,7 @@ class Decoder:
         return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
 
     def _checked(self, scores: Sequence[np.ndarray]) -> list[np.ndarray]:
-        number = NUM_SCORES[self.settings.kind]
+        number = 2 if self.settings.filters else 1
         if len(scores) != number or any(part.shape[2:] != self._shape or part.dtype != np.float32 for part in scores):
             shapes = ", ".join(f"{part.shape} {part.dtype}" for part in scores)
             raise ValueError(f"scores must be {number} float32 arrays that end in {self._shape}, got {shapes}")
@@ -224,9 +222,7 @@ def _under_rules(
     probabilities = np.where(is_required, 1.0, probabilities)
     pairs = zip(of_segment, probabilities.tolist())
     is_kept = np.array([not rule.is_below(segment, value) for (rule, segment), value in pairs], bool)
-    kept_before = np.concatenate(([0], np.cumsum(is_kept)))
-    kept = FlatSegments(kept_before[segments.offsets], *(column[is_kept] for column in segments[1:]))
-    return kept, probabilities[is_kept]
+    return segments.where(is_kept), probabilities[is_kept]
 
 
 def _check_numbers(scores: np.ndarray) -> None:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.flat_segments import FlatSegments, offsets_of
-from spansieve.labels import LabelSet
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
 
 PREFIXES = {"BIO": "BI", "BIOES": "BIES"}
 LOWEST = -1e300  # stands for the largest number where all are -inf

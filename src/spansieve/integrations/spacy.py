@@ -23,7 +23,6 @@ from spansieve.models.storage import save_model
 from spansieve.persistence.atomic import read_files, write_files
 from spansieve.persistence.manifest import ModelError, check_names
 from spansieve.prediction.predictor import Predictor
-from spansieve.segments import NamedSegment
 
 try:
     import srsly  # type: ignore[import-untyped]
@@ -97,7 +96,8 @@ class Component:
         for piece, prediction in zip(
             pieces, self.predictor.predict_tokens(words, probabilities=True, constraints=constraints)
         ):
-            spans[piece.doc] += [_span(docs[piece.doc], piece.tokens, segment) for segment in prediction.segments]
+            places = [(piece.tokens[s.start], piece.tokens[s.end - 1] + 1, s.label) for s in prediction.segments]
+            spans[piece.doc] += [Span(docs[piece.doc], *place) for place in places]
             scores[piece.doc] += prediction.probabilities or []
         for doc, found_spans, found_scores in zip(docs, spans, scores):
             self._annotate(doc, found_spans, found_scores)
@@ -147,7 +147,3 @@ def _sequences(doc: Doc) -> list[list[int]]:
     positions = [token.i for token in doc if not token.is_space]
     tokens = [Token(doc[i].text, doc[i].idx, doc[i].idx + len(doc[i])) for i in positions]
     return [positions[start:end] for start, end in sentence_spans(doc.text, tokens)]
-
-
-def _span(doc: Doc, positions: list[int], segment: NamedSegment) -> Span:
-    return Span(doc, positions[segment.start], positions[segment.end - 1] + 1, label=segment.label)

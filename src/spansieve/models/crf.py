@@ -15,10 +15,8 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Gold, LinearChain, TagConstraints, given
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.tag_codec import TagCodec
-from spansieve.labels import LabelSet
-from spansieve.models.head import Head, HeadGold
-from spansieve.models.partial_annotation import Ranges, known_of
-from spansieve.segments import Segment
+from spansieve.models.head import Head, HeadGold, Unknown, known_of
+from spansieve.segments import LabelSet, Segment
 
 
 class CRF(Head):
@@ -54,12 +52,7 @@ class CRF(Head):
             "end": zeros.masked_fill(~constraints.can_end.to(device), -torch.inf),
         }
 
-    def gold(
-        self,
-        segments: Sequence[Sequence[Segment]],
-        lengths: Sequence[int],
-        unknown: Sequence[Ranges] | None = None,
-    ) -> HeadGold:
+    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
         tags = [self.tags.of_segments(sentence, length) for sentence, length in zip(segments, lengths)]
         known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
         return HeadGold(Gold.from_tags(tags, (len(lengths), max(lengths, default=0), len(self.tags))), known=known)

@@ -1,23 +1,26 @@
-"""What the models over filtered candidates share: their gold, and a look at their graphs."""
+"""What the models over filtered candidates share: their gold, and a look at their graphs.
+
+Axes: B sentences, L tokens, K widths, Y labels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments, given
+from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, Gold, NestedSegments, given
 from spansieve.crf.candidates import candidate_mask, candidates_of_mask
+from spansieve.crf.flat_segments import FlatSegments, covered_tokens
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
 from spansieve.decoding.decoders import DecoderSettings, Kind
-from spansieve.labels import LabelSet
-from spansieve.models.head import Head, HeadGold, dense_shape
-from spansieve.models.partial_annotation import Ranges, known_of, spans_touching, spans_within, unknown_tokens
-from spansieve.segments import Segment
+from spansieve.models.head import Head, HeadGold, Ranges, Unknown, known_of
+from spansieve.segments import LabelSet, Segment
 
 
 class GraphCounts(NamedTuple):
@@ -33,6 +36,7 @@ class FilteredHead(Head):
 
     kind: ClassVar[Kind] = "filtered"
     skip: bool = False  # whether a path may leave candidates out
+    transition: Tensor  # between the labels of neighbours, (Y, Y)
     margin: float = 0.0  # by which the local score of null is lowered before the filter sees it
     # Whether the filter alone decides on a span's label: a second one would never be chosen, or would tie.
     filter_labels: ClassVar[bool] = False
@@ -48,13 +52,8 @@ class FilteredHead(Head):
         limits = self.limits._asdict()
         return DecoderSettings(self.kind, self.max_width, skip=self.skip, margin=self.margin, **limits)
 
-    def gold(
-        self,
-        segments: Sequence[Sequence[Segment]],
-        lengths: Sequence[int],
-        unknown: Sequence[Ranges] | None = None,
-    ) -> HeadGold:
-        shape = dense_shape(lengths, self.max_width, len(self.labels))
+    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
+        shape = (len(lengths), max(lengths, default=0), self.max_width, len(self.labels))
         structures = Gold.from_segments(segments, shape, lengths)
         segments_known = structures.segments
         assert segments_known is not None
@@ -97,6 +96,11 @@ class FilteredHead(Head):
         null = torch.full_like(local_scores[..., :1], -torch.inf)
         return torch.cat((null, local_scores[..., 1:].detach()), -1), FilterLimits(len(self.labels))
 
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, global_scores = scores
+        inputs = (local_scores, global_scores, self.transition, lengths)
+        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
+
     def local_log_probabilities(self, scores: tuple[Tensor, ...]) -> Tensor:
         """Compute log P(label of this span) by the filter alone, as it was learned, (B, L, K, Y), from the scores."""
         return with_margin(scores[0], -self.margin).log_softmax(-1)
@@ -124,3 +128,28 @@ class FilteredHead(Head):
             gold=sum(map(len, gold)),
             gold_kept=gold_kept,
         )
+
+
+def unknown_tokens(unknown: Sequence[Ranges], num_tokens: int) -> np.ndarray:
+    """Which tokens nothing is known of, (B, L)."""
+    is_unknown = np.zeros((len(unknown), num_tokens), bool)
+    for b, ranges in enumerate(unknown):
+        for start, end in ranges:
+            is_unknown[b, start:end] = True
+    return is_unknown
+
+
+def spans_within(is_inside: np.ndarray, max_width: int) -> np.ndarray:
+    """Which spans have all of their tokens inside, (B, L, K), given which tokens are, (B, L)."""
+    num_sentences, num_tokens = is_inside.shape
+    count = np.zeros((num_sentences, num_tokens + 1), np.int64)
+    np.cumsum(is_inside, axis=1, out=count[:, 1:])
+    start, width = np.arange(num_tokens)[:, None], np.arange(1, max_width + 1)
+    return count[:, np.minimum(start + width, num_tokens)] - count[:, start] == width
+
+
+def spans_touching(segments: FlatSegments, num_tokens: int, max_width: int) -> np.ndarray:
+    """Which spans share a token with a segment, (B, L, K)."""
+    covered = covered_tokens(segments, num_tokens)
+    start, width = np.arange(num_tokens)[:, None], np.arange(1, max_width + 1)
+    return covered[:, np.minimum(start + width, num_tokens)] > covered[:, start]

@@ -1,18 +1,20 @@
 """FSemiCRF (Zaratiana et al., Findings of EMNLP 2023): a local classifier filters the spans, and a semi-Markov CRF over
-what it keeps picks the best set."""
+what it keeps picks the best set; and the same for nested entities, with a distribution over laminar sets."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.crf.losses import with_margin
-from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import prefix_sums, span_scorer, span_sums
+from spansieve.segments import LabelSet
 
 
 class FSemiCRF(FilteredHead):
@@ -42,11 +44,6 @@ class FSemiCRF(FilteredHead):
             "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
         }
 
-    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
-        local_scores, global_scores = scores
-        inputs = (local_scores, global_scores, self.transition, lengths)
-        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
-
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """The local scores, as the filter takes them, and the global ones, (B, L, K, Y) each."""
         local_scores, global_scores = self.learned_scores(vectors)
@@ -60,3 +57,32 @@ class FSemiCRF(FilteredHead):
             as_null = span_sums(prefix_sums(global_scores[:, :, 0, :1]), self.max_width)  # (B, L, K, 1)
             global_scores = global_scores - as_null.float()
         return local_scores, global_scores
+
+
+class Nested(FSemiCRF):
+    """Nested entities by the scores of FSemiCRF; its transition goes from a container to what it contains, row 0 being
+    the sentence.
+
+    Every laminar set counts, so gold is always possible and no candidate is dropped in training. The loss is over what
+    the filter keeps: all spans would be too many to nest. Segments within each other have tokens in common, so that
+    there is no score of tokens as null.
+    """
+
+    kind = "nested"
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)
+
+    def log_prob(
+        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
+    ) -> Tensor:
+        inputs = (local_scores, global_scores, transition, lengths, gold.structures)
+        sets = NestedSegments.from_scores(*inputs, **self.limits._asdict())
+        if gold.known is None:
+            return sets.log_prob(gold.structures)
+        return given(sets, gold.known).log_partition - sets.log_partition
+
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, global_scores = scores
+        inputs = (local_scores, global_scores, self.transition, lengths)
+        return NestedSegments.from_scores(*inputs, **self.limits._asdict())

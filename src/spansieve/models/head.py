@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
+from spansieve.crf.evidence import Span
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
-from spansieve.labels import LabelSet
-from spansieve.models.partial_annotation import Ranges
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
+
+Ranges = Sequence[tuple[int, int]]  # of tokens, end exclusive, from left to right
+Unknown = Sequence[Ranges] | None  # of each sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +71,7 @@ class Head(nn.Module):
         arrays = {name: x.detach().float().cpu().numpy() for name, x in self.decoder_arrays().items()}
         return Decoder(self.decoder_settings, self.labels, arrays, threads, with_filter)
 
-    def gold(
-        self,
-        segments: Sequence[Sequence[Segment]],
-        lengths: Sequence[int],
-        unknown: Sequence[Ranges] | None = None,
-    ) -> HeadGold:
+    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
         """Prepare gold segments that `fits` and that do not overlap, unless the head is nested. In the
         `unknown` ranges of tokens there may be others: the loss is then -log P(all that agrees with what is known)."""
         raise NotImplementedError
@@ -103,5 +100,12 @@ class Head(nn.Module):
         return tuple(segment for segment in structure if segment.label)
 
 
-def dense_shape(lengths: Sequence[int], max_width: int, num_labels: int) -> tuple[int, int, int, int]:
-    return len(lengths), max(lengths, default=0), max_width, num_labels
+def known_of(segments: Sequence[Segment], unknown: Ranges, length: int) -> Known:
+    """What is known of a sentence: its segments, and that there are no others outside the unknown ranges. What agrees
+    with that is summed over: the loss is -log P(all of it), over the same graph.
+
+    >>> known_of([Segment(1, 2, 1)], [(1, 3)], 5).complete
+    (Span(start=0, end=1), Span(start=3, end=5))
+    """
+    ends, starts = [0, *(end for _, end in unknown)], [*(start for start, _ in unknown), length]
+    return Known(segments, complete=[Span(end, start) for end, start in zip(ends, starts) if end < start])

@@ -17,8 +17,8 @@ HEADS: dict[str, str | type[Head]] = {  # a class, or the module and the name of
     "semicrf-unit-null": "spansieve.models.semi_crf:SemiCRFUnitNull",
     "filter-only": "spansieve.models.span_selection:FilterOnly",
     "global-selection": "spansieve.models.span_selection:GlobalSelection",
-    "nested": "spansieve.models.nested:Nested",
-    "nested-filter-only": "spansieve.models.nested:NestedFilterOnly",
+    "nested": "spansieve.models.fsemicrf:Nested",
+    "nested-filter-only": "spansieve.models.span_selection:NestedFilterOnly",
 }
 
 

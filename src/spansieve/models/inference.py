@@ -88,10 +88,7 @@ def predict_with(
 
 
 def decoded_batches(
-    backend: Backend,
-    batches: Iterable[PreparedBatch],
-    with_probabilities: bool,
-    rules: Sequence[Rules] | None = None,
+    backend: Backend, batches: Iterable[PreparedBatch], with_probabilities: bool, rules: Sequence[Rules] | None = None
 ) -> Iterator[tuple[PreparedBatch, Decoded]]:
     """Run batches, in their order; `rules` are of each sentence."""
     in_flight: deque[tuple[PreparedBatch, Callable[[], Decoded]]] = deque()

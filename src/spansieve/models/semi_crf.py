@@ -11,11 +11,9 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Gold, SemiMarkov, given
 from spansieve.crf.flat_segments import covering
 from spansieve.decoding.decoders import DecoderSettings
-from spansieve.labels import LabelSet
-from spansieve.models.head import Head, HeadGold, dense_shape
-from spansieve.models.partial_annotation import Ranges, known_of
+from spansieve.models.head import Head, HeadGold, Unknown, known_of
 from spansieve.nn.span_scorers import span_scorer
-from spansieve.segments import Segment
+from spansieve.segments import LabelSet, Segment
 
 
 class SemiCRF(Head):
@@ -36,14 +34,9 @@ class SemiCRF(Head):
     def decoder_settings(self) -> DecoderSettings:
         return DecoderSettings(self.kind, self.max_width, unit_null=self.unit_null)
 
-    def gold(
-        self,
-        segments: Sequence[Sequence[Segment]],
-        lengths: Sequence[int],
-        unknown: Sequence[Ranges] | None = None,
-    ) -> HeadGold:
+    def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
         covered = [covering(sentence, length) for sentence, length in zip(segments, lengths)]
-        shape = dense_shape(lengths, self.max_width, len(self.labels))
+        shape = (len(lengths), max(lengths, default=0), self.max_width, len(self.labels))
         known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
         return HeadGold(Gold.from_segments(covered, shape, lengths), known=known)
 

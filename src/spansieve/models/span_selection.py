@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from spansieve.config import ModelConfig
-from spansieve.crf import Distribution, FilteredSemiMarkov
+from spansieve.crf import Distribution, NestedSegments
 from spansieve.crf.kernels import FilterLimits
-from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
 from spansieve.nn.span_scorers import span_scorer
+from spansieve.segments import LabelSet
 
 
 class WithoutTransitions(FilteredHead):
@@ -22,16 +22,9 @@ class WithoutTransitions(FilteredHead):
 
     filter_labels = True
 
-    def decoder_arrays(self) -> dict[str, Tensor]:
-        return {"transition": torch.zeros(len(self.labels), len(self.labels))}
-
-    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
-        local_scores, global_scores = scores
-        inputs = (local_scores, global_scores, self._no_transition(local_scores), lengths)
-        return FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **self.limits._asdict())
-
-    def _no_transition(self, like: Tensor) -> Tensor:
-        return torch.zeros(len(self.labels), len(self.labels), device=like.device)
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(config, labels, size, max_width)
+        self.register_buffer("transition", torch.zeros(len(labels), len(labels)), persistent=False)
 
 
 class FilterOnly(WithoutTransitions):
@@ -53,6 +46,19 @@ class FilterOnly(WithoutTransitions):
         return local_scores, local_scores - local_scores[..., :1]
 
 
+class NestedFilterOnly(FilterOnly):
+    """The local classifier alone on nested gold: all that it keeps, less what crosses something better."""
+
+    kind = "nested"
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        return {}  # there is no score of what lies within what
+
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, above_null = scores
+        return NestedSegments.from_scores(local_scores, above_null, None, lengths, **self.limits._asdict())
+
+
 class GlobalSelection(WithoutTransitions):
     """Global span selection (Zaratiana et al. 2022): the filter gives a span its label, and the global model decides
     which spans there are. A span has one label at a time, whatever `labels_per_span` is: its labels have one score, and
@@ -68,10 +74,10 @@ class GlobalSelection(WithoutTransitions):
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, span_scores = self.scores(vectors)
-        labelled, no_transition = self._labelled_as_gold(local_scores, gold), self._no_transition(vectors)
+        labelled = self._labelled_as_gold(local_scores, gold)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
-            "segmentation": -self.log_prob(labelled, span_scores, no_transition, lengths, gold),
+            "segmentation": -self.log_prob(labelled, span_scores, self.transition, lengths, gold),
         }
 
     def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:

@@ -18,12 +18,10 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import flat, laminar
-from spansieve.labels import LabelSet
-from spansieve.models.head import Head, HeadGold
+from spansieve.models.head import Head, HeadGold, Unknown
 from spansieve.models.heads import head_class
-from spansieve.models.partial_annotation import Ranges
 from spansieve.nn.encoder import build_encoder
-from spansieve.segments import NamedSegment, Segment
+from spansieve.segments import LabelSet, NamedSegment, Segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +74,7 @@ class Tagger(nn.Module):
         self,
         sentences: Sequence[Sequence[str]],
         gold: Sequence[Sequence[NamedSegment]] | None = None,
-        unknown: Sequence[Ranges] | None = None,
+        unknown: Unknown = None,
     ) -> Batch:
         """Make a batch, on the host. `gold` is what `training_segments` leaves of the annotation; in the `unknown`
         ranges of tokens there may be more (see `Example`)."""

@@ -1,6 +1,6 @@
 """A model run by torch, as the batch loop takes it.
 
-Axes: B sentences, L tokens, K widths, Y labels, D features.
+Axes: B sentences, L tokens, K widths, Y labels, D features, N candidates, R slots.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from torch import Tensor
 
 from spansieve.crf import SemiMarkov
 from spansieve.crf.candidates import kept_mask
-from spansieve.crf.filtered_cuda import FilteredOnCuda
-from spansieve.crf.flat_segments import dense_index, flat_segments
+from spansieve.crf.filtered_by_device import FilteredOnCuda
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_at
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
 from spansieve.decoding.decoders import Decoded
 from spansieve.decoding.decoders import decode as decode_batch
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.filtered import FilteredHead, GraphCounts
-from spansieve.models.host_transfer import candidates_to_host, to_host
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.encoder import Encoder
@@ -170,3 +169,66 @@ def takes_ready_masks(encoder: Encoder) -> bool:
         return False
     config: Any = cast(Any, encoder).model.config
     return config.model_type in READY_MASKS and config._attn_implementation == "sdpa"
+
+
+# ---- From the device to the host ------------------------------------------------------------------------------------
+
+# The scores of all spans stay where they were made. Of what the filter keeps, one span in a hundred, flat index and
+# score are packed there and copied; the host decodes them in less time than it takes to start a kernel. The number of
+# candidates is not read, since the host would have to wait for it: there is a slot for as many as there are tokens, and
+# where that is too little, which only an untrained model needs, they are copied again.
+
+
+def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:
+    """Start to copy tensors to pinned memory; what is returned waits for them, and for nothing after them."""
+    if not tensors[0].is_cuda:
+        arrays = [tensor.numpy() for tensor in tensors]
+        return lambda: arrays
+    pinned = [
+        torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+        for tensor in tensors
+    ]
+    copied = torch.cuda.Event()
+    copied.record()
+
+    def wait() -> list[np.ndarray]:
+        copied.synchronize()
+        return [tensor.numpy() for tensor in pinned]
+
+    return wait
+
+
+def candidates_to_host(is_candidate: Tensor, global_scores: Tensor) -> Callable[[], tuple[FlatSegments, np.ndarray]]:
+    """Start the transfer of the candidates of a batch, from a dense mask and dense scores, (B, L, K, Y) each. What is
+    returned waits for them: segments sorted by (sentence, end, start, label), and their scores (N,)."""
+    num_slots = is_candidate.shape[0] * is_candidate.shape[1]
+    wait = to_host(pack(is_candidate, global_scores, num_slots))
+
+    def candidates() -> tuple[FlatSegments, np.ndarray]:
+        number, index, scores = wait()
+        if number[0] > num_slots:
+            number, index, scores = to_host(pack(is_candidate, global_scores, int(number[0])))()
+        index, scores = index[: number[0]], scores[: number[0]]
+        if not (scores < np.inf).all():
+            raise ValueError("the model's scores must be numbers, got NaN or +inf: was it trained to the end?")
+        segments, order = segments_at(index, is_candidate.shape)
+        return segments, scores[order]
+
+    return candidates
+
+
+@torch.inference_mode()
+def pack(is_candidate: Tensor, global_scores: Tensor, num_slots: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Pack what is kept of (B, L, K, Y), in tensor operations of fixed shapes: the number of candidates (1,), and of
+    the first R of them flat index and score, (R + 1,)."""
+    is_kept = is_candidate.flatten()
+    rank = is_kept.cumsum(0)
+    # All that is not kept, or that there is no slot for, goes to the last slot, which is never read.
+    slot = torch.where(is_kept & (rank <= num_slots), rank - 1, num_slots)
+    index = torch.arange(len(is_kept), device=is_kept.device)
+    score = global_scores.flatten()
+    return (
+        rank[-1:],
+        index.new_zeros(num_slots + 1).scatter_(0, slot, index),
+        score.new_zeros(num_slots + 1).scatter_(0, slot, score),
+    )

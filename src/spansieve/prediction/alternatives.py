@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,15 +27,8 @@ from spansieve.segments import Segment
 Entities = tuple[Segment, ...]
 OVERSAMPLED = 8  # where many structures have the same entities, so many times as many are looked at
 MAX_EDGES = 4_000  # of a graph that lists them
-
-
-class _Extras(NamedTuple):
-    """The fields of an Explanation beside the prediction."""
-
-    k_best: tuple[KBest, ...] = (KBest([], 1.0),)  # of an empty sentence
-    entropy: float = 0.0
-    graph: Graph | None = None
-    filter_entropy: float = 0.0
+Extras = tuple[tuple[KBest, ...], float, Graph | None, float]  # the fields of an Explanation beside the prediction
+OF_EMPTY: Extras = ((KBest([], 1.0),), 0.0, None, 0.0)  # of a sentence without tokens
 
 
 def explain(
@@ -57,7 +49,7 @@ def explain(
             raise ValueError(f"top_k must be at least 1, got {want.top_k}")
     given_constraints = checked_constraints(constraints, len(sentences))
     support = tagger.head.decoder_settings.support(tagger.labels)
-    extras: dict[int, _Extras] = {}
+    extras: dict[int, Extras] = {}
 
     def on_batch(indices: Sequence[int], scored: Scored) -> None:
         rows = [row for row, i in enumerate(indices) if wanted[i] is not None]
@@ -70,9 +62,8 @@ def explain(
 
     hook = on_batch if any(want is not None for want in wanted) else None
     predictions = predict_segments(tagger, sentences, True, hook, batch_tokens, probability, constraints)
-    none, empty = _Extras(()), _Extras()
     return [
-        Explanation(prediction, *(none if want is None else extras.get(i, empty)))
+        Explanation(prediction) if want is None else Explanation(prediction, *extras.get(i, OF_EMPTY))
         for i, (prediction, want) in enumerate(zip(predictions, wanted))
     ]
 
@@ -84,7 +75,7 @@ def selected(scored: Scored, rows: Sequence[int]) -> Scored:
     return Scored(tuple(part[list(rows), :longest] for part in scored.scores), lengths)
 
 
-def _extras(tagger: Tagger, scored: Scored, rules: Sequence[Rules], wanted: Sequence[Wanted]) -> list[_Extras]:
+def _extras(tagger: Tagger, scored: Scored, rules: Sequence[Rules], wanted: Sequence[Wanted]) -> list[Extras]:
     head = tagger.head
     distribution = head.distribution_of(*scored)
     if any(rule.is_knowledge for rule in rules):
@@ -101,7 +92,7 @@ def _extras(tagger: Tagger, scored: Scored, rules: Sequence[Rules], wanted: Sequ
         if any(want.filter_entropy for want in wanted):
             filter_entropy = _filter_entropy(by_filter, scored.lengths)
     return [
-        _Extras(
+        (
             tuple(KBest(tagger.named(entities), probability) for entities, probability in sets[: want.top_k]),
             nats,
             graph if want.graph else None,
@@ -125,7 +116,7 @@ def k_best(head: Head, distribution: Distribution, k: int) -> list[list[tuple[En
     """Find the k best sets of entities of each sentence, best first, with the probability of exactly this set. A
     semi-CRF whose null segments may be wide cuts what is no entity in many ways, which count as one set; it may then
     have fewer than k to show."""
-    if isinstance(distribution, SemiMarkov) and _has_wide_null(distribution):
+    if isinstance(distribution, SemiMarkov) and bool((distribution.scores[:, :, 1:, 0] > -torch.inf).any()):
         return _merged(head, distribution, k)
     if k == 1:
         best = [[(mode, score)] for mode, score in zip(distribution.mode, distribution.max_score.tolist())]
@@ -136,11 +127,6 @@ def k_best(head: Head, distribution: Distribution, k: int) -> list[list[tuple[En
         [(head.entities(structure), min(1.0, math.exp(score - total))) for structure, score in structures]
         for structures, total in zip(best, totals)
     ]
-
-
-def _has_wide_null(distribution: SemiMarkov) -> bool:
-    wide = distribution.scores[:, :, 1:, 0]
-    return bool((wide > -torch.inf).any())
 
 
 def _merged(head: Head, distribution: SemiMarkov, k: int) -> list[list[tuple[Entities, float]]]:

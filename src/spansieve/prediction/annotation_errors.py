@@ -26,8 +26,8 @@ from torch.nn.functional import logsigmoid
 
 from spansieve.config import Config
 from spansieve.crf import Known, given
+from spansieve.data.batching import by_document
 from spansieve.data.example import Example, check_known
-from spansieve.data.splits import by_document
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import Head

@@ -61,15 +61,15 @@ class Preparer:
         flat = list(chain.from_iterable(sequences))
         plan = batches_by_length(self.reader.sizes(words), self.batch_tokens, self.batch_sentences)
         return Prepared(
-            [self._batch(indices, words, lengths) for indices in plan],
+            [
+                PreparedBatch(self.reader.features([words[i] for i in batch]), lengths[batch], np.array(batch))
+                for batch in plan
+            ],
             np.repeat(np.arange(len(texts)), list(map(len, found))),
             lengths.cumsum() - lengths,
             np.fromiter((token[1] for token in flat), np.int64, len(flat)),
             np.fromiter((token[2] for token in flat), np.int64, len(flat)),
         )
-
-    def _batch(self, indices: list[int], words: Sequence[Sequence[str]], lengths: np.ndarray) -> PreparedBatch:
-        return PreparedBatch(self.reader.features([words[i] for i in indices]), lengths[indices], np.array(indices))
 
 
 class PreparedAhead:

@@ -11,15 +11,15 @@ import numpy as np
 
 from spansieve.data.example import Example, check_known
 from spansieve.decoding.prediction import Prediction
-from spansieve.evaluation.bootstrap_intervals import Intervals, bootstrap
 from spansieve.evaluation.calibration import Calibration, Threshold, calibrate, nearest_threshold, outcomes
 from spansieve.evaluation.error_types import ErrorAnalysis, analyse_errors
 from spansieve.evaluation.scores import Scores, evaluate, evaluate_levels
+from spansieve.evaluation.significance import Intervals, bootstrap
 from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.segments import NamedSegment
 
 if TYPE_CHECKING:
-    from spansieve.prediction.error_analysis import GoldOutcomes
+    from spansieve.prediction.predictor import GoldOutcomes
 
 
 @dataclass(frozen=True)

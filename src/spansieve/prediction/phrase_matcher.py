@@ -54,7 +54,8 @@ class PhraseConstraints:
     def of(self, sentences: Sequence[Sequence[Token]], own: Constraints | None = None) -> Constraints:
         """The constraints of one text, joined with its own."""
         own = own or Constraints()
-        free = [hit for hit in self.required.hits(sentences) if not any(_overlap(hit, one) for one in own.required)]
+        hits = self.required.hits(sentences)
+        free = [hit for hit in hits if not any(hit[0] < one.end and one.start < hit[1] for one in own.required)]
         required = (*own.required, *(NamedSegment(start, end, label or "") for start, end, label in _disjoint(free)))
         spans = {(one.start, one.end) for one in required}
         others = [hit for hit in self.forbidden.hits(sentences) if hit[:2] not in spans]
@@ -65,10 +66,6 @@ class PhraseConstraints:
             banned={*own.banned, *self.banned},
             thresholds={**(self.thresholds or {}), **own.thresholds},
         )
-
-
-def _overlap(hit: Hit, other: NamedSegment) -> bool:
-    return hit[0] < other.end and other.start < hit[1]
 
 
 def _disjoint(hits: Sequence[Hit]) -> list[Hit]:

@@ -23,14 +23,7 @@ from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
-from spansieve.prediction.feature_workers import (
-    Prepared,
-    PreparedAhead,
-    Preparer,
-    Reader,
-    SubwordReader,
-    WordReader,
-)
+from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader, SubwordReader, WordReader
 from spansieve.segments import Entity
 
 Precision = Literal["fp32", "bf16"]

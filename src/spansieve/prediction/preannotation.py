@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from spansieve.data.formats.jsonl import without_annotation
+from spansieve.data.formats.prodigy import span_entry, token_entries
 from spansieve.data.tokenizer import Token
 from spansieve.prediction.predictor import Analysis, Predictor
 from spansieve.prediction.text_predictor import chunks_of
@@ -67,31 +68,16 @@ def parts_of(sentences: Sequence[Analysis]) -> tuple[list[Token], list[Entity]]:
 def to_prodigy(suggestion: Suggestion) -> dict[str, Any]:
     """A task for recipes such as `ner.manual`, which show its spans; `meta` stands below the text."""
     record, tokens = without_annotation(suggestion.record), suggestion.tokens
-    following = [*(token.start for token in tokens[1:]), len(record["text"])]
     first, last = ({getattr(token, name): i for i, token in enumerate(tokens)} for name in ("start", "end"))
     meta = record.get("meta")
     return {
         **record,
-        "tokens": [
-            {"text": token.text, "start": token.start, "end": token.end, "id": i, "ws": after > token.end}
-            for i, (token, after) in enumerate(zip(tokens, following))
-        ],
+        "tokens": token_entries(tokens, len(record["text"])),
         "spans": [
-            {
-                "start": entity.start,
-                "end": entity.end,
-                "token_start": first[entity.start],
-                "token_end": last[entity.end],  # inclusive, in this format
-                "label": entity.label,
-                "probability": entity.probability,
-            }
-            for entity in suggestion.entities
+            {**span_entry(tokens, first[e.start], last[e.end], e.label), "probability": e.probability}
+            for e in suggestion.entities
         ],
-        "meta": {
-            **(meta if isinstance(meta, dict) else {}),
-            "score": suggestion.score,
-            "model": suggestion.version,
-        },
+        "meta": {**(meta if isinstance(meta, dict) else {}), "score": suggestion.score, "model": suggestion.version},
     }
 
 

@@ -1,8 +1,10 @@
-"""A trained model at work: text to entities, whatever its length."""
+"""A trained model at work: text to entities, whatever its length; and whether a filtered model loses gold to its width,
+to its filter, or to its path."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
 
@@ -15,11 +17,10 @@ from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import predict_segments
+from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
-from spansieve.prediction.error_analysis import GoldOutcomes, predict_with_outcomes
 from spansieve.prediction.text_predictor import TextPredictor, entities_of, listed, words_of
-from spansieve.segments import Entity
+from spansieve.segments import Entity, NamedSegment
 
 
 class Alternative(NamedTuple):
@@ -91,8 +92,8 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        options = {"batch_tokens": self.batch_tokens, "probability": self.probability, "constraints": constraints}
-        return predict_segments(self.tagger, sentences, probabilities, **options)  # type: ignore[arg-type]
+        options = (self.batch_tokens, self.probability, constraints)
+        return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def explain_tokens(
         self,
@@ -138,3 +139,55 @@ def _analysis(text: str, tokens: list[Token], explanation: Explanation) -> Analy
     entities = entities_of(text, tokens, explanation.prediction)
     sureness = (explanation.entropy, explanation.filter_entropy)
     return Analysis(tokens[0].start, tokens[-1].end, tokens, entities, alternatives, *sureness)
+
+
+# ---- Error analysis of a filtered model ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GoldOutcomes:
+    """The error analysis of gold segments: found, or where they were lost. Each counts once, so that they add up."""
+
+    gold: int
+    unknown: int  # a label that the training data does not have
+    width: int  # wider than max_width
+    filter: int  # not a candidate, or one with another label
+    path: int  # a candidate, but not on the best path
+    found: int
+
+    def to_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def predict_with_outcomes(
+    tagger: Tagger,
+    examples: Sequence[Example],
+    with_probabilities: bool = False,
+    batch_tokens: int | None = None,
+    probability: Probability = "given-candidates",
+) -> tuple[list[Prediction], GoldOutcomes | None]:
+    """Predict, and analyse the errors of a filtered model, in one pass."""
+    counts, count = graph_counter(tagger, examples)
+    sentences = [example.tokens for example in examples]
+    predictions = predict_segments(tagger, sentences, with_probabilities, count, batch_tokens, probability)
+    if count is None:
+        return predictions, None
+    kept = sum(batch.gold_kept for batch in counts)
+    return predictions, _outcomes(tagger, examples, [prediction.segments for prediction in predictions], kept)
+
+
+def _outcomes(
+    tagger: Tagger, examples: Sequence[Example], predicted: Sequence[Sequence[NamedSegment]], kept: int
+) -> GoldOutcomes:
+    gold = [segment for example in examples for segment in {*example.segments}]
+    known = [segment for example in examples for segment in tagger.known_segments(example)]
+    fitting = sum(tagger.head.fits(segment) for segment in known)
+    right = sum(len({*example.segments} & {*segments}) for example, segments in zip(examples, predicted))
+    return GoldOutcomes(
+        gold=len(gold),
+        unknown=len(gold) - len(known),
+        width=len(known) - fitting,
+        filter=fitting - kept,
+        path=kept - right,
+        found=right,
+    )

@@ -17,7 +17,7 @@ from spansieve.decoding.prediction import Explanation, Prediction, Probability, 
 from spansieve.segments import Entity
 
 if TYPE_CHECKING:
-    from spansieve.prediction.error_analysis import GoldOutcomes
+    from spansieve.prediction.predictor import GoldOutcomes
 
 TEXTS_AT_ONCE = 1_024  # of a stream
 CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond

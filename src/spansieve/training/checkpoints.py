@@ -29,7 +29,7 @@ from spansieve.persistence.atomic import (
     sync_folder,
     write_durably,
 )
-from spansieve.training.ema import EMA
+from spansieve.training.optimizer import EMA
 
 STATE = "state.json"
 KEPT = 2

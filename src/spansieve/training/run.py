@@ -1,4 +1,4 @@
-"""A run from start to end: train, choose, test, and write a folder with all of it."""
+"""A run from start to end: train, choose, test, and write a folder with all of it, the model card too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +19,16 @@ from spansieve.data.example import Example, check_known
 from spansieve.evaluation.plots import draw_curves
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.heads import head_class
-from spansieve.models.storage import CARD, load_model
+from spansieve.models.storage import CARD, encoder_name, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
-from spansieve.training.accelerator import check_trackers
 from spansieve.training.callbacks import DataCounts, Observer, Silent
-from spansieve.training.model_card import model_card
-from spansieve.training.run_folder import (
-    CURVES,
-    MODEL,
-    RESULTS,
-    RUN,
-    about_run,
-    check_folder,
-    dotted,
-    locked,
-    on_disk,
-)
+from spansieve.training.run_folder import CURVES, MODEL, RESULTS, RUN, about_run, check_folder, dotted, locked, on_disk
 from spansieve.training.trainer import Trainer
 from spansieve.training.warm_start import Start
+
+TRACKERS = ("tensorboard", "wandb")
 
 
 @dataclass(frozen=True)
@@ -116,6 +107,18 @@ def train(
     return result
 
 
+def is_main_process(use_cpu: bool = False) -> bool:
+    return PartialState(cpu=use_cpu).is_main_process
+
+
+def check_trackers(trackers: Sequence[str]) -> None:
+    for name in trackers:
+        if name not in TRACKERS:
+            raise ValueError(f"tracker must be one of {', '.join(TRACKERS)}, got {name!r}")
+        if find_spec(name) is None:
+            raise ValueError(f"tracker {name} needs its package: pip install {name}")
+
+
 def _check_data(train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> None:
     for name, examples in (("training data", train_examples), ("dev data", dev_examples)):
         if not any(len(example) for example in examples):
@@ -135,3 +138,51 @@ def _scores(tagger: Tagger, examples: Sequence[Example]) -> dict[str, Any]:
     predictions = predict_segments(tagger, [example.tokens for example in examples])
     gold, lengths = [example.segments for example in examples], [len(example) for example in examples]
     return evaluate(gold, [prediction.segments for prediction in predictions], lengths).to_dict()
+
+
+def model_card(result: TrainingResult) -> str:
+    model, counts = result.config.model, result.counts
+    took = f"{result.seconds / 60:.0f} minutes" if result.seconds > 100 else f"{result.seconds:.0f} seconds"
+    limit = "" if counts.max_width is None else f", in segments of at most {counts.max_width} tokens"
+    lines = [
+        "---",
+        "library_name: spansieve",
+        "pipeline_tag: token-classification",
+        "---",
+        f"# Entities by {model.head} on the {encoder_name(model)} encoder",
+        "",
+        f"Finds {', '.join(counts.labels)} in text{limit}.",
+        f"Trained on {counts.sentences:,} sentences with {counts.entities:,} entities in {took}; "
+        f"epoch {result.best_epoch} of {len(result.history)} was the best on dev.",
+        "",
+        "```python",
+        "import spansieve",
+        "",
+        'tagger = spansieve.load("path/to/this/folder")',
+        'print(tagger.predict("…"))',
+        "```",
+        "",
+        "## Scores",
+        "",
+        "Exact match: a segment counts when its borders and its label are right.",
+        "",
+        *_table(result.dev, "dev"),
+    ]
+    if result.test is not None:
+        lines += ["", *_table(result.test, "test")]
+    return "\n".join(lines) + "\n"
+
+
+def _table(scores: dict[str, Any], split: str) -> list[str]:
+    def row(name: str, values: dict[str, Any]) -> str:
+        numbers = " | ".join(f"{100 * values[key]:.2f}" for key in ("precision", "recall", "f1"))
+        name = name.replace("|", "\\|")
+        return f"| {name} | {numbers} | {values['gold']} |"
+
+    rows = [row(label, values) for label, values in scores["by_label"].items()]
+    return [
+        f"| {split} | precision | recall | F1 | gold |",
+        "|---|---|---|---|---|",
+        *rows,
+        row("**all**", scores["micro"]),
+    ]

@@ -17,23 +17,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
+from accelerate.state import AcceleratorState
+from accelerate.utils import ProjectConfiguration, gather_object
 from torch import Tensor
 
 from spansieve.config import Config
 from spansieve.data.batching import plan_epoch, prepared_ahead, process_batches
 from spansieve.data.example import Example
+from spansieve.evaluation.scores import evaluate
+from spansieve.models.filtered import GraphCounts
 from spansieve.models.storage import MODEL as MODEL_FOLDER
 from spansieve.models.storage import save_model
 from spansieve.models.tagger import Batch, Tagger
+from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.segments import NamedSegment
-from spansieve.training.accelerator import build_accelerator
 from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
-from spansieve.training.dev_score import DevScore, score_on
-from spansieve.training.ema import EMA
-from spansieve.training.optimizer import build_optimizer, set_rates
-from spansieve.training.run_folder import CHECKPOINTS, MODEL, TrainingError, on_disk
+from spansieve.training.optimizer import EMA, build_optimizer, set_rates
+from spansieve.training.run_folder import CHECKPOINTS, LOGS, MODEL, TrainingError, on_disk
 from spansieve.training.warm_start import Start, take_weights
 
 SECONDS_PER_REPORT, STEPS_PER_REPORT = 0.5, 20
@@ -257,16 +259,16 @@ class Trainer:
 
     def _end_epoch(self) -> None:
         progress = self.progress
-        score = self._score()
+        with self._finite_weights(), nullcontext() if self.ema is None else self.ema.applied():
+            dev, graph = score_on(self.tagger, self.dev_examples, self.accelerator)
         progress.epoch += 1
         progress.in_epoch = 0
-        is_best = score.f1 > progress.best
+        is_best = dev["f1"] > progress.best
         if is_best:
-            progress.best, progress.best_epoch = score.f1, progress.epoch
+            progress.best, progress.best_epoch = dev["f1"], progress.epoch
         self._clock()
         loss, progress.loss = progress.loss / max(len(self.train_examples), 1), 0.0
-        dev = {"precision": score.precision, "recall": score.recall, "f1": score.f1}
-        report = EpochReport(progress.epoch, progress.step, loss, dev, is_best, progress.seconds, score.graph)
+        report = EpochReport(progress.epoch, progress.step, loss, dev, is_best, progress.seconds, graph)
         progress.history.append(asdict(report))
         if self.accelerator.is_main_process:
             if is_best:
@@ -274,15 +276,10 @@ class Trainer:
                 weights = dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
                 on_disk(self.folder, lambda: save_model(self.tagger, self.folder / MODEL, weights=weights))
             self.observer.on_epoch(report)
-            values = {f"dev/{name}": value for name, value in (dev | score.graph).items()}
+            values = {f"dev/{name}": value for name, value in (dev | graph).items()}
             self.accelerator.log(values, step=progress.step)
         self._save_checkpoint()
         self._reported = time.monotonic()
-
-    def _score(self) -> DevScore:
-        average = nullcontext() if self.ema is None else self.ema.applied()
-        with self._finite_weights(), average:
-            return score_on(self.tagger, self.dev_examples, self.accelerator)
 
     def _save_checkpoint(self) -> None:
         self._clock()
@@ -292,6 +289,22 @@ class Trainer:
             folder, step = self.folder / CHECKPOINTS, self.progress.step
             on_disk(self.folder, lambda: write_checkpoint(folder, step, state, tensors))
         self._saved = time.monotonic()
+
+
+def build_accelerator(precision: str, folder: Path, trackers: Sequence[str] = (), use_cpu: bool = False) -> Accelerator:
+    # Accelerate has one state in a Python process, and would refuse a run with another precision or device.
+    if AcceleratorState._shared_state and PartialState().num_processes == 1:
+        state = AcceleratorState()
+        if state.mixed_precision != precision or (state.device.type == "cpu") != use_cpu:
+            AcceleratorState._reset_state(reset_partial_state=True)
+    return Accelerator(
+        mixed_precision=precision,
+        cpu=use_cpu,
+        log_with=list(trackers) or None,
+        project_config=ProjectConfiguration(str(folder), logging_dir=str(folder / LOGS)),
+        # An encoder may have weights that no token's vector depends on.
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+    )
 
 
 def _gold(
@@ -311,6 +324,26 @@ def _gold(
         unknown_tokens=sum(example.num_unknown for example in train),
     )
     return [segments for segments, _, _ in learnable], counts
+
+
+def score_on(
+    tagger: Tagger, examples: Sequence[Example], accelerator: Accelerator
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The dev scores, each process with its share of the sentences; and of a filtered model the size of its graphs, per
+    sentence, and the filter's recall."""
+    own = examples[accelerator.process_index :: accelerator.num_processes]
+    counts, count = graph_counter(tagger, own)
+    with accelerator.autocast():
+        predictions = predict_segments(tagger, [example.tokens for example in own], on_batch=count)
+    pairs = [(list(example.segments), prediction.segments) for example, prediction in zip(own, predictions)]
+    pairs, counts = gather_object(pairs), gather_object(counts)
+    micro = evaluate([gold for gold, _ in pairs], [segments for _, segments in pairs]).micro
+    dev = {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1}
+    total = GraphCounts(*map(sum, zip(*counts)))
+    if not total.sentences:
+        return dev, {}
+    nodes, edges = total.nodes / total.sentences, total.edges / total.sentences
+    return dev, {"nodes": nodes, "edges": edges, "filter_recall": total.gold_kept / total.gold if total.gold else 1.0}
 
 
 def uppercased(tokens: Sequence[str], rate: float, seed: str) -> Sequence[str]:

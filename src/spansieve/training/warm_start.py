@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from spansieve.config import BUILTIN, ModelConfig
-from spansieve.labels import LabelSet
 from spansieve.models.crf import CRF
 from spansieve.models.head import Head
 from spansieve.models.heads import head_class
 from spansieve.models.storage import ENCODER, encoder_name, load_model, portable_config, version_of
 from spansieve.models.tagger import Tagger
 from spansieve.persistence.manifest import name_of
+from spansieve.segments import LabelSet
 
 
 class Start(NamedTuple):
@@ -49,7 +49,7 @@ def take_weights(tagger: Tagger, start: Start) -> tuple[str, ...]:
     except RuntimeError as error:
         raise ValueError(
             f"start_from must be a model with the encoder of the new one, {new}, got {name} with {old}; without "
-            f"--encoder, --preset and --config the new model has the settings of the old one: {error!s:.200}"
+            f"--encoder and --config the new model has the settings of the old one: {error!s:.200}"
         ) from error
     lines = [f"encoder {old} of {name}"]
     if source.config.head != tagger.config.head:

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from spansieve.config import BuiltinConfig, EncoderConfig, ModelConfig
-from spansieve.labels import LabelSet
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.inference import readable_sentences
 from spansieve.models.tagger import Tagger
+from spansieve.segments import LabelSet
 from tests.nn.heads import keep_half
 
 SEEDS = range(6)  # of the sentences that models are asked for

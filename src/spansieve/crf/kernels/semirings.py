@@ -11,31 +11,29 @@ Sample (n independent draws).
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
 
 
-class Semiring(Protocol):
-    ways: int
+class Semiring(ABC):
+    ways = 1
 
     def one(self, like: Tensor) -> Tensor:
         """The value of the empty path, (W,)."""
+        return like.new_zeros(self.ways)
 
+    @abstractmethod
     def plus(self, values: Tensor, dim: int) -> Tensor:
         """Merge by ⊕ along one axis, counted from the end: (W, …, C, …) to (W, …, …). The first of equals wins."""
 
     def times(self, left: Tensor, right: Tensor) -> Tensor:
         """Join two merged values by ⊗: every way of the one with every way of the other, (W, …) each."""
+        return left + right
 
 
-class LogSum:
-    ways = 1
-
-    def one(self, like: Tensor) -> Tensor:
-        return like.new_zeros(1)
-
+class LogSum(Semiring):
     def plus(self, values: Tensor, dim: int) -> Tensor:
         """log Σ exp, with 0 for the gradient of what is impossible, where torch.logsumexp gives NaN."""
         top = values.detach().amax(dim, keepdim=True)
@@ -45,24 +43,13 @@ class LogSum:
         log_total = torch.where(is_possible, total, torch.ones_like(total)).log() + top.squeeze(dim)
         return torch.where(is_possible, log_total, torch.full_like(total, -torch.inf))
 
-    def times(self, left: Tensor, right: Tensor) -> Tensor:
-        return left + right
 
-
-class Max:
-    ways = 1
-
-    def one(self, like: Tensor) -> Tensor:
-        return like.new_zeros(1)
-
+class Max(Semiring):
     def plus(self, values: Tensor, dim: int) -> Tensor:
         return values.max(dim).values
 
-    def times(self, left: Tensor, right: Tensor) -> Tensor:
-        return left + right
 
-
-class KBest:
+class KBest(Semiring):
     def __init__(self, k: int) -> None:
         self.ways = k
 
@@ -81,19 +68,15 @@ class KBest:
         return pairs.sort(dim=0, descending=True, stable=True).values[: self.ways]
 
 
-class Sample:
+class Sample(Semiring):
+    """Independent draws, which `times` joins draw by draw."""
+
     def __init__(self, n: int, generator: torch.Generator | None = None) -> None:
         self.ways = n
         self.generator = generator
 
-    def one(self, like: Tensor) -> Tensor:
-        return like.new_zeros(self.ways)
-
     def plus(self, values: Tensor, dim: int) -> Tensor:
         return _SampledSum.apply(values, dim, self.generator)
-
-    def times(self, left: Tensor, right: Tensor) -> Tensor:
-        return left + right  # draw by draw: the two are independent
 
 
 class _SampledSum(torch.autograd.Function):

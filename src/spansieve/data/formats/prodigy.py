@@ -6,7 +6,7 @@ nothing but blanks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,20 +67,22 @@ def _tokens(location: str, text: str, record: dict[str, Any]) -> list[Token] | N
 
 def _task(example: Example) -> dict[str, Any]:
     text, offsets = sentence_text(example)
-    ends = [*(start for start, _ in offsets[1:]), -1]
-    tokens = [
-        {"text": token, "start": start, "end": end, "id": number, "ws": following > end}
-        for number, (token, (start, end), following) in enumerate(zip(example.tokens, offsets, ends))
-    ]
-    spans = [
-        {
-            "start": offsets[segment.start][0],
-            "end": offsets[segment.end - 1][1],
-            "token_start": segment.start,
-            "token_end": segment.end - 1,  # inclusive, in this format
-            "label": segment.label,
-        }
-        for segment in example.segments
-    ]
-    task = {"text": text, "tokens": tokens, "spans": spans, "answer": "accept"}
+    tokens = [Token(token, *place) for token, place in zip(example.tokens, offsets)]
+    spans = [span_entry(tokens, segment.start, segment.end - 1, segment.label) for segment in example.segments]
+    task = {"text": text, "tokens": token_entries(tokens, len(text)), "spans": spans, "answer": "accept"}
     return {**task, "meta": {"doc": example.document}} if example.document is not None else task
+
+
+def token_entries(tokens: Sequence[Token], end: int) -> list[dict[str, Any]]:
+    """The tokens of a text, which ends at this character, as a task has them."""
+    following = [*(token.start for token in tokens[1:]), end]
+    return [
+        {"text": token.text, "start": token.start, "end": token.end, "id": i, "ws": after > token.end}
+        for i, (token, after) in enumerate(zip(tokens, following))
+    ]
+
+
+def span_entry(tokens: Sequence[Token], first: int, last: int, label: str) -> dict[str, Any]:
+    """A span by its first token and its last, which is inclusive in this format."""
+    place = {"start": tokens[first].start, "end": tokens[last].end}
+    return {**place, "token_start": first, "token_end": last, "label": label}

@@ -18,10 +18,10 @@ from typing import Any
 
 from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict, to_dict
 from spansieve.decoding.decoders import DecoderSettings
-from spansieve.labels import LabelSet
 from spansieve.nn.subwords import SubwordLayout
 from spansieve.nn.word_vectors import VECTORS
 from spansieve.persistence.manifest import Manifest, ModelError
+from spansieve.segments import LabelSet
 
 MANIFEST, ENCODER, SCORERS = "manifest.json", "encoder.onnx", "scorers.onnx"
 DECODER, TOKENIZER = "decoder.npz", "tokenizer.json"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.flat_segments import FlatSegments, offsets_of, segments_by_sentence
+from spansieve.crf.flat_segments import segments_at, segments_by_sentence
 from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.kernels import RequiredDepths, Sums, cpu
 from spansieve.crf.kernels.cuda.launch import launch
@@ -149,19 +149,11 @@ def dense_filtered_best(
     The result is wanted on the host, and the candidates are few: the compiled sweep there is done before a launch would
     have started.
     """
-    B, L, K, Y = scores.shape
     flat_index, flat, transition_here, lengths_here = _on_host(is_candidate, scores, transition, lengths)
-    span, label = np.divmod(flat_index, Y)
-    first, width = np.divmod(span, K)
-    sentence, start = np.divmod(first, L)
-    end = start + width + 1
-    order = np.lexsort((label, start, end, sentence))
-    nodes = FlatSegments(offsets_of(sentence, B), start[order], end[order], label[order])
+    nodes, order = segments_at(flat_index, scores.shape)
     options = {"skip": skip, "threads": torch.get_num_threads()}
     max_score, is_chosen = cpu.filtered_best(*nodes, flat[order], transition_here, lengths_here, **options)
-    index = is_chosen.nonzero()[0]
-    chosen = FlatSegments(np.searchsorted(index, nodes.offsets), *(column[index] for column in nodes[1:]))
-    return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(chosen)
+    return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(nodes.where(is_chosen))
 
 
 def _on_host(

@@ -1,4 +1,4 @@
-"""`spansieve export`: a model that runs without torch."""
+"""`spansieve export` and `spansieve push`: a model that runs without torch, and one on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -30,3 +30,24 @@ def export(
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{size} in {escape(str(out))}; to use it:")
     console.print(f"from spansieve.prediction.onnx import load\nload({str(out)!r}).predict(text)", markup=False)
+
+
+def push(
+    model: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="org/name on the Hub; it is made where there is none", show_default=False)
+    ],
+    private: Annotated[bool, typer.Option("--private", help="where it is made, for its owners alone")] = False,
+    revision: Annotated[str | None, typer.Option(help="a branch; the main one if none is given")] = None,
+    message: Annotated[str | None, typer.Option("--message", "-m", help="of the commit")] = None,
+) -> None:
+    """Put a model on the Hugging Face Hub.
+
+    Only the files of the model go there. It needs a token: hf auth login, or HF_TOKEN.
+
+    Example: spansieve push runs/mine/model my-name/my-model --private
+    """
+    from spansieve.integrations.hub import push_to_hub
+
+    address = push_to_hub(model, name, private=private, revision=revision, message=message)
+    print(f"{address}\nnow: spansieve predict {name} TEXT, or spansieve.load({name!r})")

@@ -1,4 +1,4 @@
-"""`spansieve rank`: which texts to annotate next."""
+"""`spansieve rank` and `spansieve suggest`: which texts to annotate next, and a model's entities to start from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from spansieve.cli.inputs import records_of_files
-from spansieve.cli.options import Device, ForTool, Model, OutputFile, TextColumn, TextFiles, Whole
+from spansieve.cli.options import Device, ForTool, MinProbability, Model, OutputFile, TextColumn, TextFiles, Whole
 from spansieve.cli.outputs import model_version, write_suggestions
 
 
@@ -45,3 +45,27 @@ def rank(
     texts = ranked(predictor, [record["text"] for record in records], by, per_token, limit, diverse)
     suggestions = (Suggestion(records[text.place], *parts_of(text.sentences), text.score, version) for text in texts)
     write_suggestions(suggestions, as_, output)
+
+
+def suggest(
+    model: Model,
+    files: TextFiles = None,
+    as_: ForTool = "prodigy",
+    threshold: MinProbability = 0.0,
+    whole: Whole = False,
+    text_column: TextColumn = None,
+    output: OutputFile = None,
+    device: Device = "cpu",
+) -> None:
+    """Write a model's entities as pre-annotations that a tool imports, in the order of the texts.
+
+    What the tool exports is read by `data`, `convert` and `train`.
+
+    Example: spansieve suggest runs/demo/model unlabelled.txt --as label-studio -o tasks.json
+    """
+    records = records_of_files(files or (), whole, text_column)
+    from spansieve.integrations.hub import load
+    from spansieve.prediction.preannotation import suggest as suggested
+
+    predictor = load(model, device)
+    write_suggestions(suggested(predictor, records, model_version(model, predictor.tagger), threshold), as_, output)
