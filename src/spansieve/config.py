@@ -93,6 +93,8 @@ class ModelConfig:
     builtin: BuiltinConfig = field(default_factory=BuiltinConfig)
 
     def __post_init__(self) -> None:
+        is_for_builtin = self.builtin.vectors is None or self.encoder.name == BUILTIN
+        _check(is_for_builtin, f"builtin.vectors needs encoder.name={BUILTIN!r}, got {self.encoder.name!r}")
         _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
         _check_least(self, 0, "margin", "budget")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")

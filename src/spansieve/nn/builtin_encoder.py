@@ -28,7 +28,7 @@ class BuiltinEncoder(Encoder):
         vectors = None
         if config.vectors is not None:
             vectors = WordVectors.load(folder) if folder else read_vectors(config.vectors, config.max_vectors)
-        self.word_features = WordFeatures(config.rows, vectors)
+        self.word_vectors, self.word_features = vectors, WordFeatures(config.rows, vectors)
         num_inputs = (len(FIELDS) + 1) * config.feature_size + (vectors.size if vectors else 0)
         self.corrections: nn.Embedding | None = None
         if vectors and config.train_vectors:
@@ -73,8 +73,8 @@ class BuiltinEncoder(Encoder):
         return [vectors if self.corrections is None else vectors + self.corrections(features["fields"][:, NORM])]
 
     def save(self, folder: Path) -> None:
-        if self.word_features.vectors is not None:
-            self.word_features.vectors.save(folder)
+        if self.word_vectors is not None:
+            self.word_vectors.save(folder)
 
 
 class LstmContext(nn.Module):
