@@ -12,6 +12,7 @@ from spansieve import Segment
 from spansieve.config import ModelConfig
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
+from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.head import Head
 from spansieve.models.heads import head_class
 from spansieve.models.semi_crf import SemiCRF
@@ -87,7 +88,7 @@ def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, 
     transition = np.zeros((num_labels, num_labels))
     if isinstance(head, GlobalSelection):
         global_scores = np.repeat(scores[..., num_labels:], num_labels, axis=-1)
-    elif hasattr(head, "transition"):
+    elif isinstance(head, FSemiCRF):
         global_scores, transition = scores[..., num_labels:], head.transition.detach().numpy()
     else:
         global_scores = local - local[..., :1]
@@ -112,7 +113,7 @@ def _filtered(head: FilteredHead, scores: np.ndarray, lengths: list[int], gold, 
         for s in sorted(nodes, key=lambda s: (s.end, s.start, s.label))
     ]
     if head.kind == "nested":
-        return oracle.nested(kept, np.array(flat), transition if hasattr(head, "transition") else None)
+        return oracle.nested(kept, np.array(flat), transition if isinstance(head, FSemiCRF) else None)
     return oracle.filtered(kept, np.array(flat), transition, skip)
 
 
