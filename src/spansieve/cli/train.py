@@ -52,8 +52,8 @@ def train(
     vectors: Annotated[
         str | None,
         typer.Option(
-            help="pretrained word vectors for the built-in encoder: a GloVe, fastText or word2vec file, a spaCy pipeline "
-            "or a model2vec folder; --set model.builtin.max_vectors=100000 keeps the most frequent ones"
+            help="word vectors for the built-in encoder: a GloVe, fastText or word2vec file, a spaCy pipeline or a "
+            "model2vec folder; --set model.builtin.max_vectors=100000 keeps the most frequent ones"
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,

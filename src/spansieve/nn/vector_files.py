@@ -40,9 +40,9 @@ def read_vectors(path: str | Path, max_vectors: int | None = None) -> WordVector
             return _of_folder(place, max_vectors)
         if place.is_file():
             with place.open("rb") as file:
-                is_gzip = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
+                is_gzip = file.peek(2)[:2] == b"\x1f\x8b"
                 with gzip.open(file) if is_gzip else file as opened:
-                    return _of_file(io.BufferedReader(opened, 1 << 20), place, max_vectors)  # type: ignore[type-var]
+                    return _of_file(io.BufferedReader(opened, 1 << 20), place, max_vectors)
         if str(path).isidentifier() and (spec := find_spec(str(path))) and spec.submodule_search_locations:
             found = next(Path(spec.submodule_search_locations[0]).glob("*/vocab/vectors"), None)
             if found is not None:
@@ -111,7 +111,7 @@ def _text(
     blocks = [np.zeros((0, size), np.float32)]
     limit = min((n for n in (count, most) if n is not None), default=None)
     while limit is None or len(words) < limit:
-        lines = []
+        lines: list[bytes] = []
         while len(lines) < (BLOCK if limit is None else min(BLOCK, limit - len(words))):
             line = file.readline(MAX_LINE)
             if not line:

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save
 
-from spansieve.persistence.atomic import write_durably
-
 VECTORS, TOKENIZER = "vectors.safetensors", "tokenizer.json"  # in the folder of an encoder
 MAX_CACHED = 200_000  # words whose rows are kept at hand
+MAX_DIMENSIONS = 10_000
 NONE = np.zeros(0, np.int64)
 
 
@@ -100,9 +99,9 @@ class WordVectors:
 
     def save(self, folder: Path) -> None:
         arrays = {"hashes": self.hashes, "rows": self.rows, "table": self.table, "scales": self.scales}
-        write_durably(folder / VECTORS, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+        (folder / VECTORS).write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
         if self.tokenizer is not None:
-            write_durably(folder / TOKENIZER, self.tokenizer.to_str())
+            (folder / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> WordVectors:
@@ -117,9 +116,6 @@ class WordVectors:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_known": {}}
-
-
-MAX_DIMENSIONS = 10_000
 
 
 def hash_of(word: str) -> int:
