@@ -86,8 +86,8 @@ def vectors_page(runs: Sequence[VectorsRun], device: str) -> ResultPage:
     seeds = sorted({run.seed for run in runs})
     about = (
         f"Preset `builtin`, by the sentence, seeds {', '.join(map(str, seeds))}; mean and deviation. Vectors are "
-        "frozen, all rows of the file are kept, as 8-bit numbers. Minutes are those of training, dev scored included; MB are "
-        "those of the model's folder."
+        "frozen; all rows of a file are kept, as 8-bit numbers. Minutes are those of training, dev scored included; "
+        "MB are those of the model's folder."
     )
     covered = {f"{run.corpus}: {run.result.counts.vectors}" for run in runs if run.result.counts.vectors}
     coverage = "\n".join(f"- {line}" for line in sorted(covered))
