@@ -36,6 +36,7 @@ COMMANDS = {
         experiments.audit,
         experiments.chunking,
         experiments.nested,
+        experiments.vectors,
     ),
 }
 

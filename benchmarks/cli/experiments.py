@@ -1,5 +1,5 @@
-"""The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking` and
-`nested`."""
+"""The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking`, `nested` and
+`vectors`."""
 
 from __future__ import annotations
 
@@ -149,6 +149,26 @@ def nested(
         splits, folder, heads, wanted, device == "cpu", lambda run: console.print(module.nested_row(run))
     )
     write(module.nested_page(runs, splits, test.parent.name, device), out)
+
+
+def vectors(
+    data: Annotated[Path, typer.Argument(help="the folder with a folder for each corpus")],
+    path: Annotated[list[Path], typer.Option("--vectors", help="a file or folder of word vectors")],
+    folder: Runs,
+    corpus: Annotated[list[str] | None, typer.Option(help="a corpus by name; all English ones if none")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="0, 1 and 2 if none")] = None,
+    settings: Set = None,
+    device: Device = "cpu",
+    out: Out = RESULTS,
+) -> None:
+    """The built-in encoder with and without pretrained word vectors."""
+    from benchmarks import word_vectors as module
+
+    wanted, names = dict(map(parsed_setting, settings or [])), chosen(corpus, [e.name for e in module.ENGLISH])
+    runs = module.run_vectors(
+        data, path, folder, names, seed or (0, 1, 2), wanted, device == "cpu", lambda line: Console().print(line)
+    )
+    write(module.vectors_page(runs, device), out)
 
 
 def _read(train: Path, dev: Path, test: Path) -> Splits:

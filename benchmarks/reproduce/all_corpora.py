@@ -93,11 +93,15 @@ def plans_for(
 
 
 def preset_prints() -> dict[str, str]:
-    """A fingerprint of the settings of each of the two presets."""
-    return {
-        name: hashlib.sha256(json.dumps(to_dict(preset(name)), sort_keys=True).encode()).hexdigest()[:12]
-        for name in ("builtin", "pretrained")
-    }
+    """A fingerprint of the settings of each of the two presets; those of vectors say nothing where there are none."""
+    prints = {}
+    for name in ("builtin", "pretrained"):
+        settings = to_dict(preset(name))
+        for setting in ("vectors", "max_vectors", "train_vectors"):
+            if not settings["model"]["builtin"][setting]:
+                del settings["model"]["builtin"][setting]
+        prints[name] = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+    return prints
 
 
 # ---- Scores ----------------------------------------------------------------------------------------------------------

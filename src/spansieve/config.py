@@ -59,8 +59,13 @@ class BuiltinConfig:
     layers: int = 1
     word_dropout: float = 0.2  # how often a token's identity is hidden in training, so that its form must do
     dropout: float = 0.5
+    vectors: str | None = None  # a file or folder of pretrained word vectors; a saved model has its own copy
+    max_vectors: int | None = None  # of them, the most frequent words'; None: all
+    train_vectors: bool = False  # a correction of each is learned
 
     def __post_init__(self) -> None:
+        _check(self.vectors != "", "vectors must be a file or a folder, got ''")
+        _check_least(self, 1, "max_vectors")
         _check_least(self, 2, "rows")  # one of them is for what is hidden
         _check_least(self, 1, "feature_size", "size", "layers")
         _check(0 <= self.word_dropout <= 1, f"word_dropout must lie in [0, 1], got {self.word_dropout}")
@@ -90,6 +95,8 @@ class ModelConfig:
     builtin: BuiltinConfig = field(default_factory=BuiltinConfig)
 
     def __post_init__(self) -> None:
+        is_for_builtin = self.builtin.vectors is None or self.encoder.name == BUILTIN
+        _check(is_for_builtin, f"builtin.vectors needs encoder.name={BUILTIN!r}, got {self.encoder.name!r}")
         _check(0 < self.beta <= 1, f"beta must lie in (0, 1], got {self.beta}")
         _check_least(self, 0, "margin", "budget")
         _check(0 <= self.dropout < 1, f"dropout must lie in [0, 1), got {self.dropout}")

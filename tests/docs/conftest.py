@@ -47,6 +47,9 @@ def furnished(tmp_path_factory, one_thread):
     (folder / "documents").mkdir()
     rows = [json.dumps({"text": text}) for text in texts]
     (folder / "documents" / "rows.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    words = sorted({token.lower() for example in runs.TRAIN for token in example.tokens})
+    lines = [f"{word} {len(word)} {i}" for i, word in enumerate(words)]
+    (folder / "glove.6B.100d.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for encoder in ENCODERS:
         tiny_encoder(folder / encoder)
     result = runs.run(tmp_path_factory.mktemp("trained") / "run", training__epochs=6, **runs.STILL)

@@ -33,6 +33,7 @@ def test_all_figures_are_in_one_file(whole):
         "lost_to_width": 0,
         "unknown_in_dev": [],
         "unknown_tokens": 0,
+        "vectors": "",
         "started_from": [],
     }
     assert [entry["epoch"] for entry in told["history"]] == [1, 2, 3]

@@ -55,6 +55,8 @@ class TerminalObserver:
         self.console.print(
             f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}){limit}", highlight=False
         )
+        if counts.vectors:
+            self.console.print(escape(counts.vectors), highlight=False, soft_wrap=True)
         for line in counts.started_from:
             self.console.print(f"started from: {escape(line)}", highlight=False, soft_wrap=True)
         if counts.unknown_tokens:

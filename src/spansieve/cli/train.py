@@ -49,6 +49,13 @@ def train(
     ] = None,
     head: Annotated[str | None, typer.Option(help=f"one of {', '.join(HEADS)}")] = None,
     encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            help="word vectors for the built-in encoder: a GloVe, fastText or word2vec file, a spaCy pipeline or a "
+            "model2vec folder; --set model.builtin.max_vectors=100000 keeps the most frequent ones"
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
     settings: Annotated[
         list[str] | None,
@@ -75,7 +82,8 @@ def train(
         raise ValueError(f"either DEV or --dev-fraction must be given, such as --dev-fraction 0.1, got {got}")
     if dev_fraction is not None and not 0 < dev_fraction < 1:
         raise ValueError(f"--dev-fraction must be above 0 and below 1, got {dev_fraction}")
-    flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "training.epochs": epochs}
+    flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "model.builtin.vectors": vectors}
+    flags["training.epochs"] = epochs
     chosen = configuration(config, flags, settings or (), start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
 

@@ -66,7 +66,10 @@ def encoder_name(config: ModelConfig) -> str:
 
 def portable_config(config: ModelConfig) -> ModelConfig:
     """Return the configuration without this machine's paths."""
-    return replace(config, encoder=replace(config.encoder, name=encoder_name(config)))
+    builtin = config.builtin
+    if builtin.vectors is not None:
+        builtin = replace(builtin, vectors=Path(builtin.vectors).name or "vectors")
+    return replace(config, encoder=replace(config.encoder, name=encoder_name(config)), builtin=builtin)
 
 
 # ---- Loading ---------------------------------------------------------------------------------------------------------

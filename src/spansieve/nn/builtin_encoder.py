@@ -6,27 +6,38 @@ Axes: B sentences, L tokens, U distinct words, D features.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from spansieve.config import BuiltinConfig
 from spansieve.nn.encoder import Encoder
-from spansieve.nn.word_features import FIELDS, IDENTITY, WordFeatures
+from spansieve.nn.vector_files import read_vectors
+from spansieve.nn.word_features import FIELDS, IDENTITY, NORM, WordFeatures
+from spansieve.nn.word_vectors import WordVectors
 
 
 class BuiltinEncoder(Encoder):
-    """The built-in encoder: hashed features of each word, mixed, then read in both directions."""
+    """The built-in encoder: hashed features of each word, and its pretrained vector where there is one, mixed, then
+    read in both directions."""
 
-    def __init__(self, config: BuiltinConfig) -> None:
+    def __init__(self, config: BuiltinConfig, folder: Path | None = None) -> None:
+        """Build it with new weights. Pretrained vectors are those in `folder`, which a saved model has, or are read."""
         super().__init__()
-        self.word_features = WordFeatures(config.rows)
+        vectors = None
+        if config.vectors is not None:
+            vectors = WordVectors.load(folder) if folder else read_vectors(config.vectors, config.max_vectors)
+        self.word_vectors, self.word_features = vectors, WordFeatures(config.rows, vectors)
+        num_inputs = (len(FIELDS) + 1) * config.feature_size + (vectors.size if vectors else 0)
+        self.corrections: nn.Embedding | None = None
+        if vectors and config.train_vectors:
+            self.corrections = nn.Embedding(config.rows, vectors.size)
+            nn.init.zeros_(self.corrections.weight)
         self.word_dropout = config.word_dropout
         self.tables = nn.ModuleList(nn.Embedding(config.rows, config.feature_size) for _ in FIELDS)
         self.grams = nn.EmbeddingBag(config.rows, config.feature_size, mode="mean")
-        self.mix = nn.Sequential(
-            nn.Linear((len(FIELDS) + 1) * config.feature_size, config.size), nn.GELU(), nn.LayerNorm(config.size)
-        )
+        self.mix = nn.Sequential(nn.Linear(num_inputs, config.size), nn.GELU(), nn.LayerNorm(config.size))
         self.dropout = nn.Dropout(config.dropout)
         context = LstmContext if config.context == "lstm" else ConvContext
         self.context: LstmContext | ConvContext = context(config.size, config.layers, config.dropout)
@@ -49,7 +60,19 @@ class BuiltinEncoder(Encoder):
             is_identity = torch.arange(rows.shape[1], device=rows.device) < IDENTITY
             rows = rows.masked_fill(is_hidden & is_identity, 0)
         parts = [table(rows[:, i]) for i, table in enumerate(self.tables)]
-        return self.mix(torch.cat([*parts, self.grams(features["grams"], features["gram_offsets"])], dim=-1))
+        parts.append(self.grams(features["grams"], features["gram_offsets"]))
+        return self.mix(torch.cat([*parts, *self.pretrained(features)], dim=-1))
+
+    def pretrained(self, features: Mapping[str, Tensor]) -> list[Tensor]:
+        """The pretrained vector of each distinct word, (U, D), where there are such, with what training changed."""
+        if "word_vectors" not in features:
+            return []
+        vectors = features["word_vectors"]
+        return [vectors if self.corrections is None else vectors + self.corrections(features["fields"][:, NORM])]
+
+    def save(self, folder: Path) -> None:
+        if self.word_vectors is not None:
+            self.word_vectors.save(folder)
 
 
 class LstmContext(nn.Module):

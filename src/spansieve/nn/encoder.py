@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from spansieve.config import BUILTIN, ModelConfig
+from spansieve.nn.word_vectors import WordVectors
 
 
 class Encoder(nn.Module):
@@ -15,6 +16,7 @@ class Encoder(nn.Module):
 
     size: int  # D: of a token's vector
     is_pretrained: bool = False  # it then learns at a rate of its own
+    word_vectors: WordVectors | None = None  # pretrained, where it has such
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         """The features of B sentences, which `forward` takes. None of them is cut, whatever its length."""
@@ -42,7 +44,7 @@ def build_encoder(config: ModelConfig, folder: Path | None = None) -> Encoder:
     if config.encoder.name == BUILTIN:
         from spansieve.nn.builtin_encoder import BuiltinEncoder
 
-        return BuiltinEncoder(config.builtin)
+        return BuiltinEncoder(config.builtin, folder)
     from spansieve.nn.pretrained_encoder import PretrainedEncoder
 
     return PretrainedEncoder(config.encoder, folder)

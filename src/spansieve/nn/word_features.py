@@ -12,8 +12,10 @@ from zlib import crc32
 import numpy as np
 
 from spansieve.nn.subwords import padded
+from spansieve.nn.word_vectors import WordVectors
 
 FIELDS = ("word", "norm", "prefix", "suffix", "shape")  # one table each
+NORM = FIELDS.index("norm")
 IDENTITY = 2  # the first fields identify the word, the others only describe its form
 GRAM_WIDTHS = (2, 3, 4, 5)  # characters in a piece of a word
 MAX_CHARACTERS = 32  # of a word whose pieces are features, from either end: a word may be a whole encoded file
@@ -31,8 +33,8 @@ class WordRows(NamedTuple):
 class WordFeatures:
     """Rows of tables for words, with a cache: text repeats itself."""
 
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
+    def __init__(self, rows: int, vectors: WordVectors | None = None) -> None:
+        self.rows, self.vectors = rows, vectors
         self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(self, words: Sequence[str]) -> WordRows:
@@ -55,9 +57,10 @@ class WordFeatures:
         index: dict[str, int] = {}  # of each distinct word
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         flat = [index.setdefault(word, len(index)) for sentence in sentences for word in sentence]
-        rows = self(list(index))
+        distinct = list(index)
+        vectors = {} if self.vectors is None else {"word_vectors": self.vectors(distinct)}
         # words, (B, L): which of the distinct words each token is
-        return {"words": padded(flat, lengths), "num_tokens": lengths, **rows._asdict()}
+        return {"words": padded(flat, lengths), "num_tokens": lengths, **self(distinct)._asdict(), **vectors}
 
     def _features(self, word: str) -> tuple[np.ndarray, np.ndarray]:
         norm = "".join("0" if character.isdigit() else character for character in word.lower())

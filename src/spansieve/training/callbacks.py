@@ -19,6 +19,7 @@ class DataCounts:
     lost_to_width: int = 0  # gold segments wider than max_width
     unknown_in_dev: tuple[str, ...] = ()  # labels that only the dev set has: they count as missed
     unknown_tokens: int = 0  # of which nothing is known but the segments given
+    vectors: str = ""  # which word vectors there are, and how much of the data has one
     started_from: tuple[str, ...] = ()  # what was taken from the weights of another model, and what was not
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -28,7 +29,7 @@ from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.filtered import GraphCounts
 from spansieve.models.storage import MODEL as MODEL_FOLDER
-from spansieve.models.storage import save_model
+from spansieve.models.storage import portable_config, save_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.persistence.manifest import refusing
@@ -85,7 +86,7 @@ class Trainer:
         started = take_weights(self.tagger, start) if start else ()
         self.tagger.to(self.accelerator.device)
         self.gold, counts = _gold(self.tagger, train, dev)
-        self.counts = replace(counts, started_from=started)
+        self.counts = replace(counts, started_from=started, vectors=_coverage(self.tagger, train, dev))
         self.optimizer = build_optimizer(self.tagger, self.config)
         decay = self.config.ema_decay
         self.ema = None if decay is None else EMA(self.tagger, decay)
@@ -326,6 +327,21 @@ def _gold(
         unknown_tokens=sum(example.num_unknown for example in train),
     )
     return [segments for segments, _, _ in learnable], counts
+
+
+def _coverage(tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]) -> str:
+    """The word vectors of an encoder, if it has such, and the part of the words that have one."""
+    vectors = tagger.encoder.word_vectors
+    if vectors is None:
+        return ""
+    parts = []
+    for name, examples in (("training", train), ("dev", dev)):
+        counts = Counter(token for example in examples for token in example.tokens)
+        found = {word: count for word, count in counts.items() if word in vectors}
+        shares = (len(found) / max(len(counts), 1), sum(found.values()) / max(counts.total(), 1))
+        parts.append(f"{shares[0]:.1%} of the {name} words ({shares[1]:.1%} of the tokens)")
+    source = portable_config(tagger.config).builtin.vectors
+    return f"{len(vectors):,} vectors of {vectors.size} dimensions, {source}: of {' and '.join(parts)}"
 
 
 def score_on(

@@ -13,7 +13,7 @@ from spansieve.config import BUILTIN, ModelConfig
 from spansieve.models.crf import CRF
 from spansieve.models.head import Head
 from spansieve.models.heads import head_class
-from spansieve.models.storage import ENCODER, encoder_name, load_model, version_of
+from spansieve.models.storage import ENCODER, encoder_name, load_model, portable_config, version_of
 from spansieve.models.tagger import Tagger
 from spansieve.persistence.manifest import name_of
 from spansieve.segments import LabelSet
@@ -33,8 +33,10 @@ class Start(NamedTuple):
 
     def encoder_folder(self, config: ModelConfig) -> Path | None:
         """The folder of its encoder, where a new model has the same: no other copy of it is needed then."""
-        is_same = encoder_name(config) == encoder_name(self.tagger.config) != BUILTIN
-        return self.folder / ENCODER if is_same else None
+        own, new = portable_config(self.tagger.config), portable_config(config)
+        is_same = own.encoder.name == new.encoder.name and own.builtin.vectors == new.builtin.vectors
+        has_files = new.encoder.name != BUILTIN or new.builtin.vectors is not None
+        return self.folder / ENCODER if is_same and has_files else None
 
 
 def take_weights(tagger: Tagger, start: Start) -> tuple[str, ...]:

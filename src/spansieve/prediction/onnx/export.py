@@ -64,6 +64,8 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         (folder / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf-8")
+    else:
+        encoder.save(folder)
     _write_encoder(folder / ENCODER, encoder, int8)
     _write_scorers(folder / SCORERS, tagger.head, encoder.size)
     np.savez(folder / DECODER, **tagger.head.decoder().arrays)  # type: ignore[arg-type]
@@ -102,7 +104,9 @@ def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, D
         "gram_words": {0: pieces},
         "gram_counts": {0: words},
         "num_tokens": {0: sentences},
+        "word_vectors": {0: words},
     }
+    axes = {name: own for name, own in axes.items() if name in features}
     return {name: features[name] for name in axes}, axes
 
 

@@ -46,15 +46,25 @@ class WordEncoder(nn.Module):
     def __init__(self, encoder: BuiltinEncoder) -> None:
         super().__init__()
         self.tables, self.grams, self.mix = encoder.tables, encoder.grams, encoder.mix
+        self.pretrained = encoder.pretrained
+        self.corrections = encoder.corrections
         context = encoder.context
         self.context = OnnxLstm(context) if isinstance(context, LstmContext) else context
 
     def forward(
-        self, words: Tensor, fields: Tensor, grams: Tensor, gram_words: Tensor, gram_counts: Tensor, num_tokens: Tensor
+        self,
+        words: Tensor,
+        fields: Tensor,
+        grams: Tensor,
+        gram_words: Tensor,
+        gram_counts: Tensor,
+        num_tokens: Tensor,
+        word_vectors: Tensor | None = None,
     ) -> Tensor:
         parts = [table(fields[:, i]) for i, table in enumerate(self.tables)]
         pieces = self._means(nn.functional.embedding(grams, self.grams.weight), gram_words, gram_counts)
-        distinct = self.mix(torch.cat([*parts, pieces], dim=-1))  # (U, D)
+        pretrained = [] if word_vectors is None else self.pretrained({"fields": fields, "word_vectors": word_vectors})
+        distinct = self.mix(torch.cat([*parts, pieces, *pretrained], dim=-1))  # (U, D)
         return self.context(nn.functional.embedding(words, distinct), num_tokens)
 
     def _means(self, pieces: Tensor, words: Tensor, counts: Tensor) -> Tensor:

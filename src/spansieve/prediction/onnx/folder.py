@@ -4,7 +4,8 @@ manifest.json    what the model is, its labels, and the checksums of its files a
 encoder.onnx     from what is read to a vector per token (built-in encoder) or per subword (Hugging Face)
 scorers.onnx     from vectors of tokens to scores
 decoder.npz      the transition and what else decoding needs, as plain arrays
-tokenizer.json   of a Hugging Face encoder
+tokenizer.json   of a Hugging Face encoder, or of vectors of subwords
+vectors.safetensors  the pretrained word vectors of the built-in encoder, where it has such
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict, to_dict
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.nn.subwords import SubwordLayout
+from spansieve.nn.word_vectors import VECTORS
 from spansieve.persistence.manifest import Manifest, ModelError
 from spansieve.segments import LabelSet
 
@@ -25,7 +27,7 @@ MANIFEST, ENCODER, SCORERS = "manifest.json", "encoder.onnx", "scorers.onnx"
 DECODER, TOKENIZER = "decoder.npz", "tokenizer.json"
 EXPORT = Manifest("spansieve onnx", 2, MANIFEST, "spansieve export")
 BESIDE = ".data"  # where the weights of a graph are that is too large for one file
-NAMES = {ENCODER, ENCODER + BESIDE, SCORERS, DECODER, TOKENIZER}
+NAMES = {ENCODER, ENCODER + BESIDE, SCORERS, DECODER, TOKENIZER, VECTORS}
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Description:
     @property
     def names(self) -> set[str]:
         """The files that there must be."""
-        return {ENCODER, SCORERS, DECODER} | (set() if self.layout is None else {TOKENIZER})
+        own = {TOKENIZER} if self.layout is not None else {VECTORS} if self.model.builtin.vectors is not None else set()
+        return {ENCODER, SCORERS, DECODER} | own
 
 
 # ---- Writing ---------------------------------------------------------------------------------------------------------

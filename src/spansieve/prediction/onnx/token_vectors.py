@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
+from spansieve.nn.word_vectors import WordVectors
 from spansieve.persistence.manifest import ModelError, refusing
 from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, Description
 from spansieve.prediction.onnx.session import Session
@@ -23,7 +24,9 @@ MOST_SUBWORDS = 16_384  # read at once, padding included
 def encoder_of(folder: Path, description: Description, threads: int, is_trial: bool = False) -> Encoder:
     session = Session(folder / ENCODER, threads, is_trial)
     if description.layout is None:
-        return WordEncoder(session, description.model.builtin.rows)
+        with refusing(f"{folder} has word vectors that cannot be used"):
+            vectors = WordVectors.load(folder) if description.model.builtin.vectors is not None else None
+        return WordEncoder(session, WordFeatures(description.model.builtin.rows, vectors))
     with refusing(f"{folder / TOKENIZER} is no tokenizer"):  # tokenizers may even panic
         tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
         tokenizer.encode_special_tokens = description.splits_special
@@ -33,8 +36,8 @@ def encoder_of(folder: Path, description: Description, threads: int, is_trial: b
 class WordEncoder:
     """The built-in encoder: hashed features of each distinct word."""
 
-    def __init__(self, session: Session, rows: int) -> None:
-        self._session, self.features = session, WordFeatures(rows).of_sentences
+    def __init__(self, session: Session, words: WordFeatures) -> None:
+        self._session, self.features = session, words.of_sentences
 
     def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
         """Compute the vectors of tokens, (B, L, D)."""
