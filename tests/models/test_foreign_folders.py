@@ -395,3 +395,12 @@ def test_a_tokenizer_with_ids_that_the_encoder_has_not(pretrained, place):
     seal(folder)
     with pytest.raises(ModelError, match="the tokenizer must have ids below 19"):
         load_model(folder)
+
+
+def test_weights_so_large_that_there_are_no_scores(builtin, place):
+    folder = copied(builtin, place)
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: torch.full_like(weight, 3e38) for name, weight in weights.items()}, folder / "model.safetensors")
+    seal(folder)
+    with pytest.raises(ModelError, match="the model's weights give no scores to decode"):
+        predict_segments(load_model(folder), [runs.DEV[0].tokens])

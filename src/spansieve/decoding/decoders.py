@@ -14,7 +14,7 @@ import numpy as np
 
 from spansieve.config import MAX_WIDTH, ConfigError
 from spansieve.crf.flat_segments import FlatSegments
-from spansieve.crf.kernels import FilterLimits, cpu
+from spansieve.crf.kernels import FilterLimits, ScoreError, cpu
 from spansieve.decoding.batch_scores import (
     BatchScores,
     CandidateScores,
@@ -220,7 +220,7 @@ def decode(batch: BatchScores, with_probabilities: bool, rules: Sequence[Rules] 
     max_score, segments = batch.best()
     if not (max_score > -np.inf).all():
         if rules is None:
-            raise ValueError("a sentence has no possible segmentation: all have a score of -inf")
+            raise ScoreError("a sentence has no possible segmentation: all have a score of -inf")
         raise ConstraintError(
             "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
             "banned pair"
@@ -248,4 +248,4 @@ def _under_rules(
 
 def _check_numbers(scores: np.ndarray) -> None:
     if not scores.max(initial=0) < np.inf:
-        raise ValueError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")
+        raise ScoreError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")

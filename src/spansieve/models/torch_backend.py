@@ -16,6 +16,7 @@ from spansieve.crf import SemiMarkov
 from spansieve.crf.candidates import kept_mask
 from spansieve.crf.filtered_by_device import FilteredOnCuda
 from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_at
+from spansieve.crf.kernels import ScoreError
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
 from spansieve.decoding.decoders import Decoded
@@ -25,6 +26,7 @@ from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.encoder import Encoder
+from spansieve.persistence.manifest import ModelError
 
 BATCHES_IN_FLIGHT = 3  # on the device or on their way back
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
@@ -129,7 +131,10 @@ class TorchBackend:
         """Decode on the host what is little to copy, on the device what is much."""
         kind = self.decoder.settings.kind
         if self.depth == 0:
-            decoded = self.decoder([part.numpy() for part in scores], lengths, with_probabilities, rules)
+            try:
+                decoded = self.decoder([part.numpy() for part in scores], lengths, with_probabilities, rules)
+            except ScoreError as error:
+                raise ModelError(f"the model's weights give no scores to decode: {error}") from error
             return lambda: decoded
         is_known = any(rule.is_knowledge for rule in rules or ())
         if is_known or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):

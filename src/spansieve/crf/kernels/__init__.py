@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 NO_BUDGET = 1 << 62  # stands for no limit in compiled code
 
 
+class ScoreError(ValueError):
+    """Scores are no numbers, or leave nothing possible."""
+
+
 class Sums(NamedTuple):
     """The sums over all structures, which forward-backward gives. Tensors or NumPy arrays, as the kernel takes them."""
 

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from spansieve.crf.kernels import ScoreError
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints, Rules
 from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings, decoder_shapes
@@ -108,7 +109,10 @@ class OnnxBackend:
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded]:
         scores = self._scores(self._encoder.vectors(batch.features))
-        decoded = self._decoder(scores, batch.lengths, with_probabilities, rules)
+        try:
+            decoded = self._decoder(scores, batch.lengths, with_probabilities, rules)
+        except ScoreError as error:
+            raise ModelError(f"the export's graphs give no scores to decode: {error}") from error
         return lambda: decoded
 
     def _scores(self, vectors: np.ndarray) -> list[np.ndarray]:

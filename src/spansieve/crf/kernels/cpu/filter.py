@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER
+from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER, ScoreError
 from spansieve.crf.kernels.cpu.filtered_sweeps import most_in_a_sentence, sweep
 from spansieve.crf.kernels.cpu.filtered_workspace import Nodes, new_workspace
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
@@ -99,7 +99,7 @@ def raise_wrong(why, num_tokens, lengths):
         wrong = lengths.min() if lengths.min() < 0 else lengths.max()
         raise ValueError(f"lengths must lie between 0 and {num_tokens}, the number of tokens, got {wrong}")
     name = "transition" if why == WRONG_TRANSITION else "scores"
-    raise ValueError(f"{name} must be numbers below +inf (-inf: impossible), got NaN or +inf")
+    raise ScoreError(f"{name} must be numbers below +inf (-inf: impossible), got NaN or +inf")
 
 
 def _joined(runs):
