@@ -91,3 +91,15 @@ def test_what_cannot_be_is_told_and_is_no_failure(server, known, reason):
     status = (422, "invalid") if "constraints[0]." in reason else (409, "conflict")
     assert reason in problem(server.predict(TEXT, TEXT, constraints=known), *status)
     assert failed in server.client.get("/metrics").text
+
+
+def test_more_than_a_request_may_have_are_refused_before_they_are_read(server):
+    spans = [{"start": i, "end": i + 4} for i in range(0, 100_000, 5)]
+    limit = server.client.get("/model").json()["limits"]["constraints"]
+    for known in ([{"forbidden": spans}], [{"complete": spans[:1500]}, {"required": spans[:1500]}], [1] * 3_000):
+        reason = problem(server.predict(TEXT, constraints=known), 413, "too_many_constraints")
+        assert f"at most {limit:,} in all texts of a request" in reason
+    text = "we went to Paris yesterday\n\n" * limit
+    few = [{"start": i, "end": i + 2} for i in range(0, len(text), 28)]
+    (result,) = server.results(text, constraints=[{"forbidden": few}])
+    assert len(result["entities"]) == len(few) == limit

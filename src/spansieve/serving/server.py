@@ -15,6 +15,7 @@ import uvicorn
 from spansieve.prediction.onnx.session import usable_cores
 from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.serving.app import create_app, model_info
+from spansieve.serving.connections import protocol_of
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Batcher, Task
@@ -49,7 +50,7 @@ class Service:
         begin = time.perf_counter()
         logger.info("loading %s", self.name)
         predictor = self._load_model()
-        worker = Worker(predictor, self.metrics)
+        worker = Worker(predictor, self.metrics, self.limits.sentence_tokens)
         worker.warm_up()
         self.info = model_info(self.name, predictor, self.limits)
         logger.info("%s is loaded and warm after %.1f s", self.name, time.perf_counter() - begin)
@@ -70,6 +71,7 @@ class Service:
             log_level="warning",
             access_log=False,
             lifespan="on",
+            http=protocol_of(self.limits, max_connections(self.limits)),
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=int(self.limits.seconds) + 5,
@@ -107,6 +109,16 @@ def listen(host: str, port: int) -> socket.socket:
     """Listen on a port; 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=512)
+
+
+def max_connections(limits: Limits) -> int:
+    """How many connections may be open: no more than half of the files that this process may open."""
+    try:
+        import resource
+    except ImportError:  # Windows, where sockets are no files
+        return limits.connections
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limits.connections if files == resource.RLIM_INFINITY else max(1, min(limits.connections, files // 2))
 
 
 def default_threads() -> int:

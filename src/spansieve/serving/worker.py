@@ -10,10 +10,12 @@ from spansieve.decoding.constraints import with_threshold
 from spansieve.decoding.prediction import Explanation, Graph, Prediction, Wanted
 from spansieve.prediction.text_predictor import TextPredictor, constraints_of_pieces, entities_of, words_of
 from spansieve.serving import schema
+from spansieve.serving.errors import RefusedError
+from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Task
 
-MAX_EXPLAINED = 512  # tokens of a sentence with alternatives and graph: the k best are found token by token
+MAX_EXPLAINED = 256  # tokens of a sentence, or of several at once, with alternatives and graph: k best token by token
 WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
 
 
@@ -23,6 +25,7 @@ class Worker:
 
     predictor: TextPredictor
     metrics: Metrics
+    max_tokens: int = Limits.sentence_tokens
 
     def warm_up(self) -> None:
         """Compile kernels before the first request. Alternatives need none, and a model that has learned little has
@@ -32,19 +35,31 @@ class Worker:
             self([Task(text)])
 
     def __call__(self, tasks: Sequence[Task]) -> list[schema.Result]:
-        """Return one result per task. All go through the model together, so that what one of them wants beside its
-        entities changes no entities."""
+        """Return one result per task. Sentences go through the model together, but a few at a time where they are
+        explained: that takes long, and others may have a turn in between."""
         texts = [task.text for task in tasks]
         pieces = self.predictor.pieces(texts, sentences=True)
         words = words_of(pieces)
+        self._check_lengths(words)
         self.metrics.tokens.inc(sum(map(len, words)))
         own = [with_threshold(task.constraints, task.threshold, self.predictor.labels) for task in tasks]
         constraints = constraints_of_pieces(own, texts, pieces)
         wanted = [_wanted(tasks[piece.text], len(piece.tokens)) for piece in pieces]
+        explanations: dict[int, Explanation] = {}
+        for chunk in _chunks(wanted, words):
+            known = None if constraints is None else [constraints[i] for i in chunk]
+            args = [words[i] for i in chunk], [wanted[i] for i in chunk], known
+            explanations.update(zip(chunk, self.predictor.explain_tokens(*args)))
         explained: list[list[tuple[list[Token], Explanation]]] = [[] for _ in tasks]
-        for piece, explanation in zip(pieces, self.predictor.explain_tokens(words, wanted, constraints)):
-            explained[piece.text].append((piece.tokens, explanation))
+        for i, piece in enumerate(pieces):
+            explained[piece.text].append((piece.tokens, explanations[i]))
         return [self._result(task, sentences) for task, sentences in zip(tasks, explained)]
+
+    def _check_lengths(self, words: Sequence[Sequence[str]]) -> None:
+        longest = max(map(len, words), default=0)
+        if longest > self.max_tokens:
+            reason = f"must have at most {self.max_tokens:,} tokens in a sentence, got {longest:,}"
+            raise RefusedError(413, "sentence_too_long", f"{reason}; a blank line ends a sentence, too")
 
     def _result(self, task: Task, sentences: Sequence[tuple[list[Token], Explanation]]) -> schema.Result:
         entities = []
@@ -79,6 +94,19 @@ class Worker:
             graph=None if explanation.graph is None else _graph(tokens, explanation.graph),
             note=note,
         )
+
+
+def _chunks(wanted: Sequence[Wanted | None], words: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Group sentences: those of which nothing is wanted, and the others by a number of tokens."""
+    chunks = [[i for i, want in enumerate(wanted) if want is None]]
+    tokens = MAX_EXPLAINED
+    for i in (i for i, want in enumerate(wanted) if want is not None):
+        tokens += len(words[i])
+        if tokens > MAX_EXPLAINED:
+            chunks.append([])
+            tokens = len(words[i])
+        chunks[-1].append(i)
+    return [chunk for chunk in chunks if chunk]
 
 
 def _wanted(task: Task, num_tokens: int) -> Wanted | None:
