@@ -71,7 +71,8 @@ def run_hostile_load(
         f"{clients} good clients", "probes", "the largest requests", "the most constraints",
         f"{slow_clients} slow clients",
     )  # fmt: skip
-    load = HostileLoad(seconds, slow_clients, *map(Party, names))
+    good, probes, large, constraints, slow = map(Party, names)
+    load = HostileLoad(seconds, slow_clients, good, probes, large, constraints, slow)
     with served(model, threads, TOKEN) as address:
         asyncio.run(_run(Attack(address, load), clients))
     return load
@@ -217,14 +218,14 @@ def worst_constraints(model: dict[str, Any]) -> list[bytes]:
     apart = [{"start": 10 * i, "end": 10 * i + 4, "label": label} for i in range(most)]
     in_each = [{"start": 30 * i, "end": 30 * i + 2} for i in range(most)]
     pairs = [[a, b] for a in model["labels"] for b in model["labels"]]
-    too_many = [{"start": 5 * i, "end": 5 * i + 4} for i in range(30_000)]
+    too_many = [{"start": 5 * i, "end": 5 * i + 4} for i in range(25_000)]
     requests: list[tuple[str, dict[str, Any]]] = [
         (sentence, {"forbidden": spans}),
         (sentence, {"forbidden": [span | {"end": 5 * most} for span in spans]}),
         (sentence, {"required": apart}),
         (text, {"forbidden": in_each[: most - len(pairs)], "banned": pairs}),
         (text, {"banned": pairs, "thresholds": dict.fromkeys(model["labels"], 0.5)}),
-        ("word " * 30_000, {"forbidden": too_many}),
+        ("word " * 25_000, {"forbidden": too_many}),
     ]
     return [json.dumps({"texts": [one], "constraints": [known]}).encode() for one, known in requests]
 
@@ -232,9 +233,9 @@ def worst_constraints(model: dict[str, Any]) -> list[bytes]:
 def hostile_page(load: HostileLoad) -> ResultPage:
     rows = [party.row() for party in load.parties]
     about = (
-        f"{load.seconds:g} s; the service wants a token. Good clients send one to four sentences without pause; a "
-        "probe comes every tenth of a second over a connection of its own; the slow ones send a byte a second of headers or "
-        "bodies, with the token, without, or nothing at all, and come back when they are closed; one client sends the "
+        f"{load.seconds:g} s; the service wants a token. Good clients send one to four sentences without pause; "
+        "a probe comes every tenth of a second, over a connection of its own. The slow ones send a byte a second of headers "
+        "or bodies, with the token, without, or nothing at all, and come back when they are closed. One client sends the "
         "largest requests that are taken and one the constraints that cost most, both without pause. All share the "
         "machine. The times of slow clients are those until they were answered or closed."
     )

@@ -100,9 +100,14 @@ def predict_with(
     for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):
         for i, prediction in zip(batch.sentence, decoded.predictions(names)):
             predictions[i] = prediction
-        if (call := _between_batches.get()) is not None:
-            call()
+        give_way()
     return predictions
+
+
+def give_way() -> None:
+    """Call what is to be called between batches, if anything is."""
+    if (call := _between_batches.get()) is not None:
+        call()
 
 
 def _rules_of_sentences(

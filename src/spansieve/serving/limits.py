@@ -12,7 +12,7 @@ class Limits:
     body_bytes: int = 1_000_000
     texts: int = 128  # in a request
     text_characters: int = 200_000
-    sentence_tokens: int = 10_000  # a sentence is one piece of work, for which all others wait
+    sentence_tokens: int = 5_000  # a sentence is one piece of work, for which all others wait
     explained_characters: int = 20_000  # of all texts of a request that asks for alternatives or graphs
     alternatives: int = 10
     queue: int = 128  # requests that wait for the model

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spansieve.data.tokenizer import Token
 from spansieve.decoding.constraints import with_threshold
 from spansieve.decoding.prediction import Explanation, Graph, Prediction, Wanted
+from spansieve.models.inference import give_way
 from spansieve.prediction.text_predictor import TextPredictor, constraints_of_pieces, entities_of, words_of
 from spansieve.serving import schema
 from spansieve.serving.errors import RefusedError
@@ -15,6 +16,7 @@ from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Task
 
+MAX_TOKENS, MAX_SENTENCES = 8_000, 1_024  # that go through the model in one call
 MAX_EXPLAINED = 256  # tokens of a sentence, or of several at once, with alternatives and graph: k best token by token
 WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
 
@@ -35,18 +37,21 @@ class Worker:
             self([Task(text)])
 
     def __call__(self, tasks: Sequence[Task]) -> list[schema.Result]:
-        """Return one result per task. Sentences go through the model together, but a few at a time where they are
-        explained: that takes long, and others may have a turn in between."""
+        """Return one result per task. Sentences of all go through the model together, but no more at a time than take a
+        moment: others may have a turn in between."""
         texts = [task.text for task in tasks]
         pieces = self.predictor.pieces(texts, sentences=True)
         words = words_of(pieces)
         self._check_lengths(words)
         self.metrics.tokens.inc(sum(map(len, words)))
         own = [with_threshold(task.constraints, task.threshold, self.predictor.labels) for task in tasks]
+        give_way()
         constraints = constraints_of_pieces(own, texts, pieces)
+        give_way()
         wanted = [_wanted(tasks[piece.text], len(piece.tokens)) for piece in pieces]
         explanations: dict[int, Explanation] = {}
-        for chunk in _chunks(wanted, words):
+        is_wanted = [want is not None for want in wanted]
+        for chunk in _chunks(words, is_wanted, False, MAX_TOKENS) + _chunks(words, is_wanted, True, MAX_EXPLAINED):
             known = None if constraints is None else [constraints[i] for i in chunk]
             args = [words[i] for i in chunk], [wanted[i] for i in chunk], known
             explanations.update(zip(chunk, self.predictor.explain_tokens(*args)))
@@ -96,17 +101,17 @@ class Worker:
         )
 
 
-def _chunks(wanted: Sequence[Wanted | None], words: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Group sentences: those of which nothing is wanted, and the others by a number of tokens."""
-    chunks = [[i for i, want in enumerate(wanted) if want is None]]
-    tokens = MAX_EXPLAINED
-    for i in (i for i, want in enumerate(wanted) if want is not None):
+def _chunks(words: Sequence[Sequence[str]], mask: Sequence[bool], value: bool, max_tokens: int) -> list[list[int]]:
+    """Group the sentences whose mask has this value, in order, each group of so many tokens at most or one sentence."""
+    chunks: list[list[int]] = []
+    tokens = 0
+    for i in (i for i, one in enumerate(mask) if one == value):
         tokens += len(words[i])
-        if tokens > MAX_EXPLAINED:
+        if not chunks or tokens > max_tokens or len(chunks[-1]) == MAX_SENTENCES:
             chunks.append([])
             tokens = len(words[i])
         chunks[-1].append(i)
-    return [chunk for chunk in chunks if chunk]
+    return chunks
 
 
 def _wanted(task: Task, num_tokens: int) -> Wanted | None:
