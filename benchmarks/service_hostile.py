@@ -107,17 +107,14 @@ class Attack:
 async def _run(attack: Attack, clients: int) -> None:
     model = await _model(attack)
     load, chance = attack.load, random.Random(0)
-    await _ask_on(attack, load.good, [{"texts": [text]} for text in sample_texts()[:32]], most=64)
-    for party in load.parties:
-        party.waits.clear()
-        party.answers.clear()
+    texts = [{"texts": [text]} for text in sample_texts()]
+    large, constraints = largest_requests(), worst_constraints(model)
+    await _ask_on(attack, load.good, texts, most=64)
+    load.good.waits.clear()
+    load.good.answers.clear()
     attack.end = time.perf_counter() + load.seconds
-    good = [[{"texts": [text]} for text in chance.sample(sample_texts(), 200)] for _ in range(clients)]
-    work: list[Awaitable[None]] = [_ask_on(attack, load.good, texts) for texts in good]
-    work += [
-        _ask_on(attack, load.large, largest_requests()),
-        _ask_on(attack, load.constraints, worst_constraints(model)),
-    ]
+    work: list[Awaitable[None]] = [_ask_on(attack, load.good, chance.sample(texts, 200)) for _ in range(clients)]
+    work += [_ask_on(attack, load.large, large), _ask_on(attack, load.constraints, constraints)]
     work += [_send_slowly(attack, number) for number in range(load.slow_clients)]
     await asyncio.gather(*work, _probe(attack), _watch(attack))
 
@@ -233,11 +230,11 @@ def worst_constraints(model: dict[str, Any]) -> list[bytes]:
 def hostile_page(load: HostileLoad) -> ResultPage:
     rows = [party.row() for party in load.parties]
     about = (
-        f"{load.seconds:g} s; the service wants a token. Good clients send one to four sentences without pause; "
-        "a probe comes every tenth of a second, over a connection of its own. The slow ones send a byte a second of headers "
-        "or bodies, with the token, without, or nothing at all, and come back when they are closed. One client sends the "
-        "largest requests that are taken and one the constraints that cost most, both without pause. All share the "
-        "machine. The times of slow clients are those until they were answered or closed."
+        f"{load.seconds:g} s; the service wants a token. Good clients send one to four sentences without pause; a "
+        "probe comes every tenth of a second, over a connection of its own. The slow ones send a byte a second of "
+        "headers or bodies, with the token, without, or nothing at all, and come back when they are closed. One client "
+        "sends the largest requests that are taken and one the constraints that cost most, both without pause. All "
+        "share the machine. The times of slow clients are those until they were answered or closed."
     )
     memory = f"Resident memory of the service: {max(load.memory, default=0) / 1e6:.0f} MB at its most."
     return ResultPage(

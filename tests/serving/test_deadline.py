@@ -102,3 +102,13 @@ def test_what_is_called_between_batches_may_give_up(predictor):
         model.predict(SENTENCE * 9)
     assert len(model.predict(SENTENCE * 9)) == 9
     assert len(calls) == 3
+
+
+def test_sentences_that_are_explained_go_a_few_at_a_time(predictor):
+    calls: list[int] = []
+    text = SENTENCE * 200  # 1,000 tokens: one batch, were they not explained
+    with between_batches(lambda: calls.append(1)):
+        (result,) = Worker(predictor, Metrics())([Task(text, alternatives=2)])
+    assert len(calls) >= 6
+    assert [len(one.alternatives) for one in result.sentences] == [2] * 200
+    assert len(result.entities) == 200

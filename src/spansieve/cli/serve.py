@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -87,6 +88,7 @@ def serve(
     def on_ready() -> None:
         gc.collect()
         gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
+        sys.setswitchinterval(0.001)  # the connections wait so long, several times a request, for the model's thread
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     def load_model() -> TextPredictor:
