@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
@@ -23,6 +23,7 @@ from spansieve.serving.errors import RefusedError, constraint_conflict
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 
+LIGHT_CHARACTERS, LIGHT_EXPLAINED = 4_000, 500  # of a text that shares its batch; of one that is explained
 TURN = 0.1  # seconds that a batch is read for before others that wait have a turn
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,14 @@ class Task(NamedTuple):
     graph: bool = False
     constraints: Constraints | None = None
     threshold: float = 0.0
+
+    @property
+    def is_light(self) -> bool:
+        """Whether others may wait for it, in one batch or for its turn. Any other text is read alone."""
+        is_explained = self.alternatives or self.graph
+        is_free = not self.constraints or not self.constraints.has_spans
+        most = LIGHT_EXPLAINED if is_explained or not is_free else LIGHT_CHARACTERS
+        return len(self.text) <= most
 
 
 class State(Enum):
@@ -180,11 +189,11 @@ class Batcher(Generic[Answer]):
             if all(job.future.done() for job, _ in batch):
                 raise GivenUpError
             now = time.perf_counter()
-            if is_turn or now - turn < TURN or not (small := self._take_small()):
+            if is_turn or now - turn < TURN or not (light := self._take_light()):
                 return
-            self._taken |= {job for job, _ in small}
-            self._read(answer, small, is_turn=True)
-            self._taken -= {job for job, _ in small}
+            self._taken |= {job for job, _ in light}
+            self._read(answer, light, is_turn=True)
+            self._taken -= {job for job, _ in light}
             turn = time.perf_counter()
             others += turn - now
 
@@ -217,31 +226,35 @@ class Batcher(Generic[Answer]):
     def _characters_left(self) -> int:
         return sum(len(task.text) for job in self._jobs for task in job.tasks[job.taken :])
 
-    def _take_small(self) -> Batch[Answer]:
-        """The next batch for a turn: no text that would be read alone, and none of a request that is being read."""
+    def _take_light(self) -> Batch[Answer]:
+        """The next batch for a turn: light texts, and none of a request that is being read."""
         with self._changed:
-            most = self.limits.batch_characters
-            can_wait = [job for job in self._jobs if job in self._taken or len(job.tasks[job.taken].text) > most]
-            self._jobs = deque(job for job in self._jobs if job not in set(can_wait))
-            batch = self._gather()
-            self._jobs.extendleft(reversed(can_wait))
-            return batch
+            return self._gather(self._taken)
 
-    def _gather(self) -> Batch[Answer]:
-        """Take a text of each request in turn, until the batch is full. One without a turn is first in the next."""
+    def _gather(self, excluded: Collection[Job[Answer]] | None = None) -> Batch[Answer]:
+        """Take a text of each request in turn, until the batch is full. One without a turn is first in the next. One
+        that is not light is taken alone, when it is first, and never for a turn, which has requests `excluded`."""
         batch: Batch[Answer] = []
+        later: list[Job[Answer]] = []
         characters = 0
         while self._jobs and len(batch) < self.limits.batch_texts:
-            job = self._jobs[0]
+            job = self._jobs.popleft()
             task = job.tasks[job.taken]
+            is_alone = not task.is_light and excluded is None and not batch
+            if not is_alone and (not task.is_light or job in (excluded or ())):
+                later.append(job)
+                continue
             characters += len(task.text)
             if batch and characters > self.limits.batch_characters:
+                later.append(job)
                 break
             batch.append((job, task))
             job.taken += 1
-            self._jobs.popleft()
             if job.taken < len(job.tasks):
                 self._jobs.append(job)
+            if is_alone:
+                break
+        self._jobs.extendleft(reversed(later))
         return batch
 
     def _answer(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: Batch[Answer]) -> None:
