@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from spansieve.data.tokenizer import tokens_of_text
 from spansieve.models.inference import between_batches
 from spansieve.models.torch_backend import TorchBackend
 from spansieve.prediction.onnx.export import export_model
@@ -113,3 +114,18 @@ def test_sentences_that_are_explained_go_a_few_at_a_time(predictor):
     assert all(one.alternatives and one.entropy is not None for one in result.sentences)
     assert len(result.sentences) == 200
     assert len(result.entities) == 200
+
+
+def test_others_have_their_turn_while_a_long_text_is_cut_into_tokens(predictor):
+    calls: list[int] = []
+    seen: list[int] = []  # calls while the text was being cut
+
+    def slow_tokenizer(text):
+        time.sleep(0.5)
+        seen.append(len(calls))
+        return tokens_of_text(text)
+
+    model = type(predictor)(predictor.tagger, tokenizer=slow_tokenizer)
+    with between_batches(lambda: calls.append(1)):
+        Worker(model, Metrics())([Task("word. " * 6_000)])
+    assert seen[0] >= 3

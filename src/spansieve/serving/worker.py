@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from spansieve.data.tokenizer import Token
 from spansieve.decoding.constraints import with_threshold
 from spansieve.decoding.prediction import Explanation, Graph, Prediction, Wanted
 from spansieve.models.inference import give_way
-from spansieve.prediction.text_predictor import TextPredictor, constraints_of_pieces, entities_of, words_of
+from spansieve.prediction.text_predictor import Piece, TextPredictor, constraints_of_pieces, entities_of, words_of
 from spansieve.serving import schema
 from spansieve.serving.errors import RefusedError
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Task
 
+MAX_CHARACTERS = 32_000  # that are cut into tokens in one step
 MAX_TOKENS, MAX_SENTENCES = 8_000, 1_024  # that go through the model in one call
 MAX_EXPLAINED = 256  # tokens of a sentence, or of several at once, with alternatives and graph: k best token by token
 WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
@@ -40,12 +42,11 @@ class Worker:
         """Return one result per task. Sentences of all go through the model together, but no more at a time than take a
         moment: others may have a turn in between."""
         texts = [task.text for task in tasks]
-        pieces = self.predictor.pieces(texts, sentences=True)
+        pieces = self._pieces(texts)
         words = words_of(pieces)
         self._check_lengths(words)
         self.metrics.tokens.inc(sum(map(len, words)))
         own = [with_threshold(task.constraints, task.threshold, self.predictor.labels) for task in tasks]
-        give_way()
         constraints = constraints_of_pieces(own, texts, pieces)
         give_way()
         wanted = [_wanted(tasks[piece.text], len(piece.tokens)) for piece in pieces]
@@ -59,6 +60,16 @@ class Worker:
         for i, piece in enumerate(pieces):
             explained[piece.text].append((piece.tokens, explanations[i]))
         return [self._result(task, sentences) for task, sentences in zip(tasks, explained)]
+
+    def _pieces(self, texts: Sequence[str]) -> list[Piece]:
+        """Cut texts into sentences and tokens: long ones in another thread, so that others have a turn meanwhile."""
+        if sum(map(len, texts)) <= MAX_CHARACTERS:
+            return self.predictor.pieces(texts, sentences=True)
+        with ThreadPoolExecutor(1) as pool:
+            pieces = pool.submit(self.predictor.pieces, texts, sentences=True)
+            while not wait([pieces], timeout=0.02).done:
+                give_way()
+        return pieces.result()
 
     def _check_lengths(self, words: Sequence[Sequence[str]]) -> None:
         longest = max(map(len, words), default=0)
