@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 import subprocess
@@ -73,7 +74,7 @@ def run_service_load(
     model: Path, clients: int = 32, seconds: float = 60.0, requests: int = 10_000, threads: int | None = None
 ) -> Load:
     """`seconds` of load after a warm-up, and then more until there were `requests`."""
-    with _served(model, threads) as (host, port):
+    with served(model, threads) as (host, port):
         return asyncio.run(_load(host, port, Load(clients), seconds, requests, sample_texts()))
 
 
@@ -85,10 +86,11 @@ def sample_texts(seed: int = 0) -> list[str]:
 
 
 @contextmanager
-def _served(model: Path, threads: int | None) -> Iterator[tuple[str, int]]:
+def served(model: Path, threads: int | None, token: str | None = None) -> Iterator[tuple[str, int]]:
     command = [sys.executable, "-m", "spansieve", "serve", str(model), "--port", "0", "--log-level", "warning"]
     command += [] if threads is None else ["--threads", str(threads)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    environment = os.environ | ({} if token is None else {"SPANSIEVE_TOKEN": token})
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
@@ -131,7 +133,7 @@ async def _load(host: str, port: int, load: Load, seconds: float, requests: int,
                 if not load.memory:
                     begin = time.perf_counter()
                     end = begin + seconds
-                metrics = await _metrics(connection)
+                metrics = await read_metrics(connection)
                 load.memory.append((sent - WARM_UP, metrics["process_resident_memory_bytes"]))
                 load.batch_texts = metrics["spansieve_batch_texts_sum"] / metrics["spansieve_batch_texts_count"]
             await asyncio.sleep(0.5 if load.memory else 0.02)
@@ -143,9 +145,9 @@ async def _load(host: str, port: int, load: Load, seconds: float, requests: int,
     return load
 
 
-async def _metrics(connection: Connection) -> dict[str, float]:
+async def read_metrics(connection: Connection, token: str | None = None) -> dict[str, float]:
     """The service's metrics that have no labels."""
-    _, body = await connection.ask("GET", "/metrics")
+    _, body = await connection.ask("GET", "/metrics", token=token)
     lines = (line.split(" ") for line in body.decode().splitlines() if not line.startswith("#"))
     return {name: float(value) for name, value in lines if "{" not in name}
 
@@ -160,9 +162,11 @@ class Connection:
     async def opened(cls, host: str, port: int) -> Connection:
         return cls(*await asyncio.open_connection(host, port))
 
-    async def ask(self, method: str, path: str, content: Any = None) -> tuple[int, bytes]:
-        body = b"" if content is None else json.dumps(content).encode()
+    async def ask(self, method: str, path: str, content: Any = None, token: str | None = None) -> tuple[int, bytes]:
+        """Send a request, whose content may be the bytes of its body already."""
+        body = content if isinstance(content, bytes) else b"" if content is None else json.dumps(content).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head += "" if token is None else f"Authorization: Bearer {token}\r\n"
         self.writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answer = await self.reader.readuntil(b"\r\n\r\n")
         status = int(answer.split(b" ", 2)[1])

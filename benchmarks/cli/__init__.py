@@ -27,6 +27,7 @@ COMMANDS = {
         speed.bulk,
         speed.onnx,
         speed.service,
+        speed.service_hostile,
         speed.nested_speed,
         speed.soft_filters,
     ),

@@ -163,6 +163,22 @@ def service(
     write(service_page(load), out)
 
 
+def service_hostile(
+    model: Model,
+    clients: Annotated[int, typer.Option(min=1, help="how many good ones ask at once")] = 32,
+    slow_clients: Annotated[int, typer.Option(min=0, help="how many never end their requests")] = 300,
+    seconds: Annotated[float, typer.Option(min=1, help="for how long")] = 60.0,
+    threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
+    out: Out = RESULTS,
+) -> None:
+    """Waits of good clients and probes beside slow, large and costly requests, on this machine."""
+    from benchmarks.service_hostile import hostile_page, run_hostile_load
+
+    load = run_hostile_load(model, clients, slow_clients, seconds, threads)
+    show([party.row() for party in load.parties])
+    write(hostile_page(load), out)
+
+
 def nested_speed(
     device: Annotated[str, typer.Option(help="cpu, on one thread, or cuda")] = "cpu",
     seconds: SecondsEach = 1.0,

@@ -85,6 +85,10 @@ def test_the_limits_of_the_service_are_those_that_are_listed():
         f"{limits.body_bytes // 1_000_000} MB",
         f"{limits.texts} texts",
         f"{limits.text_characters:,} characters",
+        f"{limits.sentence_tokens:,} tokens a sentence",
+        f"{limits.constraints:,} constraints a request",
+        f"headers {limits.header_seconds:.0f} seconds",
+        f"more than {limits.connections} are open",
         f"{limits.queue} requests",
         f"{limits.seconds:.0f} seconds",
     ):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from spansieve.decoding.constraints import Constraints
+from spansieve.crf.evidence import Known
+from spansieve.decoding.character_constraints import placed
+from spansieve.decoding.constraints import ConstraintError, Constraints, Rules, group_by_banned_pairs
+from spansieve.serving.limits import Limits
 from tests.serving.running import problem, running
 from tests.serving.tiny import trained
 
@@ -91,3 +96,51 @@ def test_what_cannot_be_is_told_and_is_no_failure(server, known, reason):
     status = (422, "invalid") if "constraints[0]." in reason else (409, "conflict")
     assert reason in problem(server.predict(TEXT, TEXT, constraints=known), *status)
     assert failed in server.client.get("/metrics").text
+
+
+def test_more_than_a_request_may_have_are_refused_before_they_are_read(server):
+    spans = [{"start": i, "end": i + 4} for i in range(0, 100_000, 5)]
+    limit = server.client.get("/model").json()["limits"]["constraints"]
+    for known in ([{"forbidden": spans}], [{"complete": spans[:1500]}, {"required": spans[:1500]}], [1] * 3_000):
+        reason = problem(server.predict(TEXT, constraints=known), 413, "too_many_constraints")
+        assert f"at most {limit:,} in all texts of a request" in reason
+    text = "we went to Paris yesterday\n\n" * limit
+    few = [{"start": i, "end": i + 2} for i in range(0, len(text), 28)]
+    (result,) = server.results(text, constraints=[{"forbidden": few}])
+    assert len(result["entities"]) == len(few) == limit
+
+
+def within(seconds: float, call):
+    begin = time.monotonic()
+    result = call()
+    assert time.monotonic() - begin < seconds
+    return result
+
+
+@pytest.mark.parametrize("head", ["crf", "semicrf", "fsemicrf", "nested"])
+def test_as_many_as_are_taken_take_a_moment(head):
+    """In one sentence, where what is quadratic in them shows: the required ones of a nested model took 12 s."""
+    model = trained(head)
+    text, apart = "word " * Limits.sentence_tokens, range(0, 10 * Limits.constraints, 10)
+    required = [(start, start + 4, "LOC") for start in apart]
+    assert len(within(8, lambda: model.predict(text, constraints=Constraints(required)))) >= len(required)
+    forbidden = Constraints(forbidden=[(start, start + 4) for start in apart])
+    if head == "crf":  # tags for each of them, and each tag beside each
+        with pytest.raises(ConstraintError, match=r"at most 141 starts in a sentence of 5000 tokens, .*, got 6000"):
+            model.predict(text, constraints=forbidden)
+        forbidden = Constraints(forbidden=[(start, start + 4) for start in apart[:47]])
+    within(8, lambda: model.predict(text, constraints=forbidden))
+
+
+def test_what_concerns_labels_alone_is_kept_once_for_all_sentences(predictor):
+    text = "we went to Paris yesterday\n\n" * 5
+    sentences = [piece.tokens for piece in predictor.pieces([text], True)]
+    first, *others = placed(Constraints(forbidden=[(0, 2)], banned=[("LOC", "PER")]), text, sentences)
+    assert len(first.forbidden) == 1
+    assert first.banned == others[0].banned == {("LOC", "PER")}
+    assert len(set(map(id, others))) == 1
+
+
+def test_a_sentence_with_many_forbidden_segments_is_alone_in_its_batch():
+    few, many = (Rules(Known(forbidden=[(i, i + 1) for i in range(count)])) for count in (16, 17))
+    assert group_by_banned_pairs([few, many, few, many, Rules()]) == [[0, 2, 4], [1], [3]]

@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
+from spansieve.decoding.constraints import Constraints
 from spansieve.serving.errors import RefusedError
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
@@ -111,6 +112,23 @@ def test_a_batch_is_bounded_in_characters_and_a_longer_text_goes_alone(make, wor
     for job in jobs:
         answer(job)
     assert worker.batches[1:] == [["aaa", "bb"], ["c"], ["dddddddd"], ["e"]]
+
+
+def test_what_takes_long_is_read_alone(make, worker):
+    batcher = ready(make())
+    hold(batcher, worker)
+    known = Constraints(forbidden=[(0, 1)])
+    heavy = [Task("x" * 4_001), Task("y" * 501, alternatives=2), Task("z" * 501, constraints=known), Task("after")]
+    jobs = [submit(batcher, "a"), batcher.submit(heavy), submit(batcher, "b", "c"), submit(batcher, "d")]
+    worker.may_go.set()
+    assert answer(jobs[1]) == [task.text.upper() for task in heavy]
+    assert [[text[:5] for text in batch] for batch in worker.batches[1:]] == [
+        ["a", "b", "d", "c"],
+        ["xxxxx"],
+        ["yyyyy"],
+        ["zzzzz"],
+        ["after"],
+    ]
 
 
 def test_no_texts_need_no_model(make, worker):

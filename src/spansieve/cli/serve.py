@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -84,6 +86,9 @@ def serve(
         console.print(f"[yellow]anyone who reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
 
     def on_ready() -> None:
+        gc.collect()
+        gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
+        sys.setswitchinterval(0.001)  # the connections wait so long, several times a request, for the model's thread
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     def load_model() -> TextPredictor:
@@ -94,7 +99,10 @@ def serve(
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("spansieve").setLevel(log_level.upper())
-    server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
+    try:
+        server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
+    finally:
+        gc.unfreeze()
 
 
 def _origins(given: Sequence[str]) -> list[str]:

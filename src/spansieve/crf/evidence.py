@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -99,15 +99,16 @@ def _labelled(part: Segment | Span, labels: range) -> list[Segment]:
 def _check_together(required: FlatSegments, nested: bool) -> None:
     """Check that no two overlap or, if nested, cross or have one span."""
     for b, (low, high) in enumerate(pairwise(required.offsets.tolist())):
-        # Those that are in order and pairwise disjoint are all disjoint.
-        for first, second in combinations(range(low, high), 2) if nested else pairwise(range(low, high)):
-            left, right = (Segment(*(int(column[k]) for column in required[1:])) for k in (first, second))
-            is_within = (left.contains(right) or right.contains(left)) and left.width != right.width
-            if left.overlaps(right) and not (nested and is_within):
+        segments = [Segment(*triple) for triple in zip(*(column[low:high].tolist() for column in required[1:]))]
+        around: list[Segment] = []  # those that the next one lies within: it need not be held against any other
+        for segment in sorted(segments, key=lambda s: (s.start, -s.end)):
+            while around and around[-1].end <= segment.start:
+                around.pop()
+            if around and not (nested and around[-1].contains(segment) and around[-1].width != segment.width):
                 wrong = "cross or have one span" if nested else "overlap"
-                raise ValueError(
-                    f"required segments must not {wrong}, got {named(left)} and {named(right)} of sentence {b}"
-                )
+                both = f"{named(around[-1])} and {named(segment)}"
+                raise ValueError(f"required segments must not {wrong}, got {both} of sentence {b}")
+            around.append(segment)
 
 
 def _check_allowed(required: FlatSegments, forbidden: FlatSegments) -> None:

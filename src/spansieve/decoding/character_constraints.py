@@ -37,10 +37,9 @@ def placed(constraints: Constraints, text: str, sentences: Sequence[Sequence[Tok
     for whole in constraints.complete:
         for b, span in borders.parts(whole):
             complete[b].append(span)
-    return [
-        replace(constraints, required=required[b], forbidden=forbidden[b], complete=complete[b])
-        for b in range(len(sentences))
-    ]
+    rest = replace(constraints, required=(), forbidden=(), complete=())
+    own = zip(required, forbidden, complete)
+    return [replace(rest, required=r, forbidden=f, complete=c) if r or f or c else rest for r, f, c in own]
 
 
 class Borders:

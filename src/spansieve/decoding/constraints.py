@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 from spansieve.crf.evidence import Known, Pair, Span
 from spansieve.segments import Entity, LabelSet, NamedSegment, Segment
 
+MAX_WATCHES = 500  # starts of forbidden entities, by label, in a sentence of a linear chain
+MAX_WATCH_WORK = 10**8  # tokens times their square, about half a second
+MAX_FORBIDDEN_TOGETHER = 16  # in a sentence that shares its batch: the sentences of a batch share such starts
+
 
 class ConstraintError(ValueError):
     """Constraints cannot be met, or are none of this text."""
@@ -51,7 +55,11 @@ class Constraints:
                 raise ConstraintError(f"the threshold of {label} must lie between 0 and 1, got {threshold}")
 
     def __bool__(self) -> bool:
-        return bool(self.required or self.forbidden or self.complete or self.banned or self.thresholds)
+        return bool(self.has_spans or self.banned or self.thresholds)
+
+    @property
+    def has_spans(self) -> bool:
+        return bool(self.required or self.forbidden or self.complete)
 
 
 def _place(one: Sequence[Any]) -> tuple[int, int]:
@@ -73,6 +81,7 @@ class Rules(NamedTuple):
     known: Known = Known()
     banned: frozenset[Pair] = frozenset()
     thresholds: tuple[float, ...] = ()  # by label, null's first; none at all: all are 0
+    required: frozenset[Segment] = frozenset()  # those of `known`
 
     @property
     def is_knowledge(self) -> bool:
@@ -83,7 +92,7 @@ class Rules(NamedTuple):
         return bool(self.thresholds) and probability < self.thresholds[segment.label] and not self.requires(segment)
 
     def requires(self, segment: Segment) -> bool:
-        return segment in self.known.required
+        return segment in self.required
 
 
 NO_RULES = Rules()
@@ -106,13 +115,29 @@ class Support(NamedTuple):
             Span(*_within(one, tokens)) if isinstance(one, Span) else self._segment(one, tokens)
             for one in constraints.forbidden
         ]
+        self._check_watches(forbidden, len(tokens))
         banned_spans = set(forbidden)
         for segment in required:
             if segment in banned_spans or Span(segment.start, segment.end) in banned_spans:
                 raise ConstraintError(f"{self._quoted(segment, tokens)} is required, and forbidden too")
         complete = [Span(*_within(span, tokens)) for span in constraints.complete]
         banned = frozenset((self._id(first), self._id(second)) for first, second in constraints.banned)
-        return Rules(Known(required, forbidden, complete), banned, self._thresholds(constraints.thresholds))
+        known = Known(required, forbidden, complete)
+        return Rules(known, banned, self._thresholds(constraints.thresholds), frozenset(required))
+
+    def _check_watches(self, forbidden: Iterable[Segment | Span], length: int) -> None:
+        """Check what a linear chain decodes with: tags of its own for each start of a forbidden entity, and it takes as
+        long as their number squared."""
+        if self.max_width is not None:
+            return
+        starts = {(one.start, one.label if isinstance(one, Segment) else None) for one in forbidden}
+        watches = sum(1 if label is not None else len(self.labels) - 1 for _, label in starts)
+        most = min(MAX_WATCHES, int((MAX_WATCH_WORK / length) ** 0.5))
+        if watches > most:
+            raise ConstraintError(
+                f"forbidden must have at most {most} starts in a sentence of {length} tokens, of a linear-chain model, "
+                f"got {watches}: without a label each counts once per label; complete spans have no limit"
+            )
 
     def _thresholds(self, thresholds: Mapping[str, float]) -> tuple[float, ...]:
         by_id = {self._id(label): threshold for label, threshold in thresholds.items()}
@@ -183,8 +208,10 @@ def check_threshold(threshold: float) -> None:
 
 
 def group_by_banned_pairs(rules: Iterable[Rules]) -> list[list[int]]:
-    """Group sentences that may share a batch: those with the same banned pairs, since a batch has one transition."""
-    groups: dict[frozenset[Pair], list[int]] = {}
+    """Group sentences that may share a batch: those with the same banned pairs, since a batch has one transition. One
+    with many forbidden segments is alone."""
+    groups: dict[tuple[frozenset[Pair], int | None], list[int]] = {}
     for i, rule in enumerate(rules):
-        groups.setdefault(rule.banned, []).append(i)
+        is_alone = len(rule.known.forbidden) > MAX_FORBIDDEN_TOGETHER
+        groups.setdefault((rule.banned, i if is_alone else None), []).append(i)
     return list(groups.values())

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +31,20 @@ from spansieve.decoding.prediction import Prediction
 MAX_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
 MAX_SENTENCES = 256  # in a batch
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: a string can hold it, UTF-8 cannot
+
+
+_between_batches: ContextVar[Callable[[], None] | None] = ContextVar("between_batches", default=None)
+
+
+@contextmanager
+def between_batches(call: Callable[[], None]) -> Iterator[None]:
+    """Have this called after each batch of the predictions made within, in this thread. What it raises gives the
+    prediction up: this is how a service keeps its deadlines."""
+    token = _between_batches.set(call)
+    try:
+        yield
+    finally:
+        _between_batches.reset(token)
 
 
 class PreparedBatch(NamedTuple):
@@ -69,7 +85,7 @@ def predict_with(
     if batch_tokens is not None and batch_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
     readable = readable_sentences(sentences)
-    rules = list(map(backend.support.rules, checked_constraints(constraints, len(readable)), readable))
+    rules = _rules_of_sentences(backend.support, checked_constraints(constraints, len(readable)), readable)
     groups = [[i for i in group if readable[i]] for group in group_by_banned_pairs(rules)]
     plan = batches_of_groups(backend.sizes(readable), groups, batch_tokens or MAX_TOKENS, MAX_SENTENCES)
 
@@ -84,7 +100,30 @@ def predict_with(
     for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):
         for i, prediction in zip(batch.sentence, decoded.predictions(names)):
             predictions[i] = prediction
+        give_way()
     return predictions
+
+
+def give_way() -> None:
+    """Call what is to be called between batches, if anything is."""
+    if (call := _between_batches.get()) is not None:
+        call()
+
+
+def _rules_of_sentences(
+    support: Support, constraints: Sequence[Constraints | None], sentences: Sequence[Sequence[str]]
+) -> list[Rules]:
+    """Translate the constraints of each sentence; what concerns labels alone once for all sentences that share it."""
+    shared: dict[int, Rules] = {}
+    rules = []
+    for own, sentence in zip(constraints, sentences):
+        if own is None or own.has_spans:
+            rules.append(support.rules(own, sentence))
+        else:
+            if id(own) not in shared:
+                shared[id(own)] = support.rules(own, sentence)
+            rules.append(shared[id(own)])
+    return rules
 
 
 def decoded_batches(

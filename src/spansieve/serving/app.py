@@ -31,9 +31,9 @@ Probabilities are exact marginals of the model. An error is JSON with a `code` a
 REASONS = {
     400: "The body is no JSON that can be read.",
     401: "The bearer token is missing or wrong.",
-    408: "The body did not come in time.",
+    408: "The headers or the body did not come in time.",
     409: "The constraints do not fit their text, or not together; the reason names them.",
-    413: "The body or a text is too large.",
+    413: "The body, a text or a sentence is too large, or there are too many constraints.",
     415: "The body is not sent as `application/json`.",
     422: "The request is not as it should be; the reason names the field.",
     429: "The queue is full; `Retry-After` says when to try again.",
@@ -74,6 +74,7 @@ def create_app(
         description=DESCRIPTION,
         docs_url=None,  # both pages load scripts from elsewhere: see `api_page`
         redoc_url=None,
+        redirect_slashes=False,  # to where the `Host` header says
         lifespan=lifespan,
     )
     # For the schema: the token is checked by `GuardMiddleware`, before anything is read.

@@ -40,7 +40,11 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return RefusedError(422, "invalid", "; ".join(map(_validation_message, error.errors()[:5]))).response()
+        problems = error.errors()[:5]
+        first = problems[0]
+        is_none = first["type"] == "json_invalid" or (first["type"], len(first["loc"])) == ("missing", 1)
+        status, code = (400, "malformed") if is_none else (422, "invalid")
+        return RefusedError(status, code, "; ".join(map(_validation_message, problems))).response()
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:

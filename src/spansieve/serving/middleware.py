@@ -40,7 +40,6 @@ class GuardMiddleware:
         self.app, self.limits, self.metrics = app, limits, metrics
         self.token = None if token is None else token.encode()
         self.protected = protected
-        self.bodies = 0  # that are being read
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,8 +72,10 @@ class GuardMiddleware:
         try:
             headers = dict(scope["headers"])
             self._check_token(scope["path"], headers.get(b"authorization", b""))
-            if scope["method"] == "POST" and scope["path"] == "/predict":
-                _check_content_type(headers.get(b"content-type", b"").decode("latin-1"))
+            if scope["method"] != "POST" or scope["path"] != "/predict":  # nothing else has a body that is read
+                await self.app(scope, receive, send)
+                return
+            _check_content_type(headers.get(b"content-type", b"").decode("latin-1"))
             body = await self._body(headers, receive)
         except RefusedError as refused:
             await refused.response()(scope, receive, send)
@@ -105,17 +106,11 @@ class GuardMiddleware:
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and (len(announced) > 15 or int(announced) > self.limits.body_bytes):
             raise self._too_large()
-        if self.bodies >= 2 * self.limits.queue:
-            reason = f"{self.bodies} requests are being read already"
-            raise RefusedError(429, "queue_full", reason, {"Retry-After": "1"})
-        self.bodies += 1
         try:
             return await asyncio.wait_for(self._read(receive), self.limits.seconds)
         except (asyncio.TimeoutError, TimeoutError):
             reason = f"the body did not come within {self.limits.seconds:g} s"
             raise RefusedError(408, "body_too_slow", reason, {"Connection": "close"}) from None
-        finally:
-            self.bodies -= 1
 
     async def _read(self, receive: Receive) -> bytes | None:
         body = bytearray()

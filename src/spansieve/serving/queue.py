@@ -1,6 +1,7 @@
 """Texts of many requests through one model: a bounded queue, and one thread that owns the model.
 
-Requests take turns, text by text, so that a large one holds up no other for longer than a batch.
+Requests take turns, text by text, and a long text lets the others have theirs while it is read: between two batches of
+its sentences. A batch that nobody waits for any more is given up there.
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
 from spansieve.decoding.constraints import ConstraintError, Constraints
+from spansieve.models.inference import between_batches
 from spansieve.serving.errors import RefusedError, constraint_conflict
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 
+LIGHT_CHARACTERS, LIGHT_EXPLAINED = 4_000, 500  # of a text that shares its batch; of one that is explained
+TURN = 0.1  # seconds that a batch is read for before others that wait have a turn
+
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+
+
+class GivenUpError(Exception):
+    """Nobody waits for the batch any more."""
 
 
 class Task(NamedTuple):
@@ -34,6 +43,14 @@ class Task(NamedTuple):
     graph: bool = False
     constraints: Constraints | None = None
     threshold: float = 0.0
+
+    @property
+    def is_light(self) -> bool:
+        """Whether others may wait for it, in one batch or for its turn. Any other text is read alone."""
+        is_explained = self.alternatives or self.graph
+        is_free = not self.constraints or not self.constraints.has_spans
+        most = LIGHT_EXPLAINED if is_explained or not is_free else LIGHT_CHARACTERS
+        return len(self.text) <= most
 
 
 class State(Enum):
@@ -60,6 +77,9 @@ class Job(Generic[Answer]):
             self.future.set_result(self.answers)
         else:
             self.future.set_exception(error)
+
+
+Batch = list[tuple[Job[Answer], Task]]
 
 
 class Batcher(Generic[Answer]):
@@ -157,16 +177,36 @@ class Batcher(Generic[Answer]):
     def _work(self, answer: Callable[[Sequence[Task]], list[Answer]]) -> None:
         while batch := self._take():
             self._taken = {job for job, _ in batch}
-            begin = time.perf_counter()
-            self._answer(answer, batch)
-            took = time.perf_counter() - begin
-            self.metrics.batch_seconds.observe(took)
-            self.metrics.batch_texts.observe(len(batch))
-            self.metrics.texts.inc(len(batch))
-            rate = sum(len(task.text) for _, task in batch) / max(took, 1e-6)
-            self._rate = max(1.0, 0.9 * self._rate + 0.1 * rate)
+            self._read(answer, batch)
 
-    def _take(self) -> list[tuple[Job[Answer], Task]]:
+    def _read(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: Batch[Answer], is_turn: bool = False):
+        """Answer a batch, with turns of others in between unless it is such a turn itself."""
+        begin = turn = time.perf_counter()
+        others = 0.0  # seconds of their turns
+
+        def between() -> None:
+            nonlocal turn, others
+            if all(job.future.done() for job, _ in batch):
+                raise GivenUpError
+            now = time.perf_counter()
+            if is_turn or now - turn < TURN or not (light := self._take_light()):
+                return
+            self._taken |= {job for job, _ in light}
+            self._read(answer, light, is_turn=True)
+            self._taken -= {job for job, _ in light}
+            turn = time.perf_counter()
+            others += turn - now
+
+        with between_batches(between):
+            self._answer(answer, batch)
+        took = time.perf_counter() - begin - others
+        self.metrics.batch_seconds.observe(took)
+        self.metrics.batch_texts.observe(len(batch))
+        self.metrics.texts.inc(len(batch))
+        rate = sum(len(task.text) for _, task in batch) / max(took, 1e-6)
+        self._rate = max(1.0, 0.9 * self._rate + 0.1 * rate)
+
+    def _take(self) -> Batch[Answer]:
         """The next batch; an empty one when there will be none."""
         with self._changed:
             while not self._jobs:
@@ -186,29 +226,45 @@ class Batcher(Generic[Answer]):
     def _characters_left(self) -> int:
         return sum(len(task.text) for job in self._jobs for task in job.tasks[job.taken :])
 
-    def _gather(self) -> list[tuple[Job[Answer], Task]]:
-        """Take a text of each request in turn, until the batch is full. One without a turn is first in the next."""
-        batch: list[tuple[Job[Answer], Task]] = []
+    def _take_light(self) -> Batch[Answer]:
+        """The next batch for a turn: light texts, and none of a request that is being read."""
+        with self._changed:
+            return self._gather(self._taken)
+
+    def _gather(self, excluded: Collection[Job[Answer]] | None = None) -> Batch[Answer]:
+        """Take a text of each request in turn, until the batch is full. One without a turn is first in the next. One
+        that is not light is taken alone, when it is first, and never for a turn, which has requests `excluded`."""
+        batch: Batch[Answer] = []
+        later: list[Job[Answer]] = []
         characters = 0
         while self._jobs and len(batch) < self.limits.batch_texts:
-            job = self._jobs[0]
+            job = self._jobs.popleft()
             task = job.tasks[job.taken]
+            is_alone = not task.is_light and excluded is None and not batch
+            if not is_alone and (not task.is_light or job in (excluded or ())):
+                later.append(job)
+                continue
             characters += len(task.text)
             if batch and characters > self.limits.batch_characters:
+                later.append(job)
                 break
             batch.append((job, task))
             job.taken += 1
-            self._jobs.popleft()
             if job.taken < len(job.tasks):
                 self._jobs.append(job)
+            if is_alone:
+                break
+        self._jobs.extendleft(reversed(later))
         return batch
 
-    def _answer(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: list[tuple[Job[Answer], Task]]) -> None:
+    def _answer(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: Batch[Answer]) -> None:
         open_tasks = [(job, task) for job, task in batch if not job.future.done()]
         if not open_tasks:
             return
         try:
             answers = answer([task for _, task in open_tasks])
+        except GivenUpError:
+            return
         except Exception as error:
             if len(open_tasks) > 1:  # one of them failed: halves find it, and the others are answered
                 middle = len(open_tasks) // 2
@@ -225,7 +281,9 @@ class Batcher(Generic[Answer]):
     def _fail(self, job: Job[Answer], error: Exception) -> None:
         """Fail a job on its first text that is not answered."""
         index = len(job.answers)
-        if isinstance(error, ConstraintError):  # the client's mistake
+        if isinstance(error, RefusedError):
+            refused = RefusedError(error.status, error.code, f"texts[{index}] {error.reason}")
+        elif isinstance(error, ConstraintError):  # the client's mistake
             refused = constraint_conflict(index, error)
         else:
             reason = f"the model failed on texts[{index}]; the others can be sent again without it"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.inference import SURROGATE
 from spansieve.serving.errors import RefusedError, constraint_conflict
+from spansieve.serving.limits import Limits
 
+MAX_FIELDS = 16  # of an object: each that is unknown would be an error of its own
 EXAMPLE = "Ada Lovelace met Charles Babbage in London."
 
 
@@ -22,6 +24,13 @@ class RequestModel(BaseModel):
     """The base of what clients send: a misspelt option is refused and not overlooked."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, given: Any) -> Any:
+        if isinstance(given, dict) and len(given) > MAX_FIELDS:
+            raise ValueError(f"an object must have at most {MAX_FIELDS} fields, got {len(given):,}")
+        return given
 
 
 Position = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
@@ -66,19 +75,41 @@ class TextConstraints(RequestModel):
         )
 
 
+def _num_constraints(given: Any) -> int:
+    """Count the constraints of a text, which nobody has checked."""
+    parts = given.values() if isinstance(given, dict) else [given]
+    return sum(len(part) if isinstance(part, (list, dict)) else part is not None for part in parts)
+
+
 class PredictRequest(RequestModel):
     """Texts, and what to give of each beside its entities."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"texts": [EXAMPLE]}]})
 
-    texts: list[str] = Field(description="The texts to read; each is split into sentences and tokens by the service.")
+    texts: list[str] = Field(
+        fail_fast=True, description="The texts to read; each is split into sentences and tokens by the service."
+    )
     probabilities: bool = Field(True, description="Give each entity its probability.")
     alternatives: Annotated[int, BeforeValidator(_whole)] = Field(
         0, ge=0, description="How many of the best segmentations of each sentence to give, the best included; 0: none."
     )
     graph: bool = Field(False, description="Give each sentence's filtered graph: candidates, their scores, edges.")
     threshold: Probability = Field(0.0, description="Less probable ones are not returned; `thresholds` by label win.")
-    constraints: list[TextConstraints | None] | None = Field(None, description="Those of each text, null for none.")
+    constraints: list[TextConstraints | None] | None = Field(
+        None, description=f"Those of each text, null for none; at most {Limits.constraints:,} in all (413)."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_constraints(cls, given: Any) -> Any:
+        """Count before anything is made of them: a megabyte has 35,000, for half a second."""
+        constraints = given.get("constraints") if isinstance(given, dict) else None
+        if isinstance(constraints, list):
+            count = sum(map(_num_constraints, constraints))
+            if count > Limits.constraints:
+                reason = f"constraints must be at most {Limits.constraints:,} in all texts of a request, got {count:,}"
+                raise RefusedError(413, "too_many_constraints", f"{reason}; send fewer texts at a time")
+        return given
 
     @field_validator("texts")
     @classmethod
@@ -187,6 +218,8 @@ class ModelLimits(ResponseModel):
     body_bytes: int
     texts: int
     text_characters: int
+    sentence_tokens: int
+    constraints: int = Field(description="Of all texts together.")
     explained_characters: int = Field(description="Of all texts together, with alternatives or graphs.")
     alternatives: int
     seconds: float
@@ -211,7 +244,10 @@ class Health(ResponseModel):
 
 
 RequestCode = Literal["malformed", "unauthorized", "not_found", "method_not_allowed", "unsupported_media_type"]
-BodyCode = Literal["body_too_slow", "body_too_large", "text_too_long", "texts_too_long", "invalid", "conflict"]
+BodyCode = Literal[
+    "headers_too_slow", "body_too_slow", "body_too_large", "text_too_long", "texts_too_long", "sentence_too_long",
+    "too_many_constraints", "invalid", "conflict",
+]  # fmt: skip
 ServiceCode = Literal["queue_full", "model_failed", "internal", "not_ready", "shutting_down", "too_slow"]
 Code = Literal[RequestCode, BodyCode, ServiceCode]
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from spansieve.data.tokenizer import Token
 from spansieve.decoding.constraints import with_threshold
 from spansieve.decoding.prediction import Explanation, Graph, Prediction, Wanted
-from spansieve.prediction.text_predictor import TextPredictor, constraints_of_pieces, entities_of, words_of
+from spansieve.models.inference import give_way
+from spansieve.prediction.text_predictor import Piece, TextPredictor, constraints_of_pieces, entities_of, words_of
 from spansieve.serving import schema
+from spansieve.serving.errors import RefusedError
+from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Task
 
-MAX_EXPLAINED = 512  # tokens of a sentence with alternatives and graph: the k best are found token by token
+MAX_CHARACTERS = 32_000  # that are cut into tokens in one step
+MAX_TOKENS, MAX_SENTENCES = 8_000, 1_024  # that go through the model in one call
+MAX_EXPLAINED = 256  # tokens of a sentence, or of several at once, with alternatives and graph: k best token by token
 WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
 
 
@@ -23,6 +29,7 @@ class Worker:
 
     predictor: TextPredictor
     metrics: Metrics
+    max_tokens: int = Limits.sentence_tokens
 
     def warm_up(self) -> None:
         """Compile kernels before the first request. Alternatives need none, and a model that has learned little has
@@ -32,19 +39,43 @@ class Worker:
             self([Task(text)])
 
     def __call__(self, tasks: Sequence[Task]) -> list[schema.Result]:
-        """Return one result per task. All go through the model together, so that what one of them wants beside its
-        entities changes no entities."""
+        """Return one result per task. Sentences of all go through the model together, but no more at a time than take a
+        moment: others may have a turn in between."""
         texts = [task.text for task in tasks]
-        pieces = self.predictor.pieces(texts, sentences=True)
+        pieces = self._pieces(texts)
         words = words_of(pieces)
+        self._check_lengths(words)
         self.metrics.tokens.inc(sum(map(len, words)))
         own = [with_threshold(task.constraints, task.threshold, self.predictor.labels) for task in tasks]
         constraints = constraints_of_pieces(own, texts, pieces)
+        give_way()
         wanted = [_wanted(tasks[piece.text], len(piece.tokens)) for piece in pieces]
+        explanations: dict[int, Explanation] = {}
+        is_wanted = [want is not None for want in wanted]
+        for chunk in _chunks(words, is_wanted, False, MAX_TOKENS) + _chunks(words, is_wanted, True, MAX_EXPLAINED):
+            known = None if constraints is None else [constraints[i] for i in chunk]
+            args = [words[i] for i in chunk], [wanted[i] for i in chunk], known
+            explanations.update(zip(chunk, self.predictor.explain_tokens(*args)))
         explained: list[list[tuple[list[Token], Explanation]]] = [[] for _ in tasks]
-        for piece, explanation in zip(pieces, self.predictor.explain_tokens(words, wanted, constraints)):
-            explained[piece.text].append((piece.tokens, explanation))
+        for i, piece in enumerate(pieces):
+            explained[piece.text].append((piece.tokens, explanations[i]))
         return [self._result(task, sentences) for task, sentences in zip(tasks, explained)]
+
+    def _pieces(self, texts: Sequence[str]) -> list[Piece]:
+        """Cut texts into sentences and tokens: long ones in another thread, so that others have a turn meanwhile."""
+        if sum(map(len, texts)) <= MAX_CHARACTERS:
+            return self.predictor.pieces(texts, sentences=True)
+        with ThreadPoolExecutor(1) as pool:
+            pieces = pool.submit(self.predictor.pieces, texts, sentences=True)
+            while not wait([pieces], timeout=0.02).done:
+                give_way()
+        return pieces.result()
+
+    def _check_lengths(self, words: Sequence[Sequence[str]]) -> None:
+        longest = max(map(len, words), default=0)
+        if longest > self.max_tokens:
+            reason = f"must have at most {self.max_tokens:,} tokens in a sentence, got {longest:,}"
+            raise RefusedError(413, "sentence_too_long", f"{reason}; a blank line ends a sentence, too")
 
     def _result(self, task: Task, sentences: Sequence[tuple[list[Token], Explanation]]) -> schema.Result:
         entities = []
@@ -79,6 +110,19 @@ class Worker:
             graph=None if explanation.graph is None else _graph(tokens, explanation.graph),
             note=note,
         )
+
+
+def _chunks(words: Sequence[Sequence[str]], mask: Sequence[bool], value: bool, max_tokens: int) -> list[list[int]]:
+    """Group the sentences whose mask has this value, in order, each group of so many tokens at most or one sentence."""
+    chunks: list[list[int]] = []
+    tokens = 0
+    for i in (i for i, one in enumerate(mask) if one == value):
+        tokens += len(words[i])
+        if not chunks or tokens > max_tokens or len(chunks[-1]) == MAX_SENTENCES:
+            chunks.append([])
+            tokens = len(words[i])
+        chunks[-1].append(i)
+    return chunks
 
 
 def _wanted(task: Task, num_tokens: int) -> Wanted | None:

@@ -65,23 +65,26 @@ def filtered(
     label = candidates.label.tolist()
     windows = candidates.windows(skip)
     offsets = candidates.offsets.tolist()
+    own = scores.unbind(1)  # N gradients of size N would be added up if each were taken by its index
     totals = []
     for b in range(len(offsets) - 1):
         value: dict[int, Tensor] = {}  # (W,) each
         for c in range(offsets[b], offsets[b + 1]):
             before = range(windows.first[c], windows.last[c])
-            into = [value[p] + transition[:, b, label[p], label[c]] for p in before]
-            value[c] = _merged(semiring, into, windows.opens[c], scores) + scores[:, c]
+            ways_in = transition[:, b, label[before.start : before.stop], label[c]]  # (W, predecessors)
+            value[c] = _merged(semiring, [value[p] for p in before], windows.opens[c], scores, ways_in) + own[c]
         before_end = range(windows.end_first[b], windows.end_last[b])
         totals.append(_merged(semiring, [value[p] for p in before_end], windows.end_opens[b], scores))
     return torch.stack(totals, dim=1) if totals else scores.new_zeros(semiring.ways, 0)
 
 
-def _merged(semiring: Semiring, values: list[Tensor], opens: bool, scores: Tensor) -> Tensor:
-    """⊕ of the values and, where it is a way in, of the start."""
-    if opens:
-        values = [semiring.one(scores), *values]
-    return semiring.plus(torch.stack(values, dim=-1), dim=-1)
+def _merged(
+    semiring: Semiring, values: list[Tensor], opens: bool, scores: Tensor, ways_in: Tensor | float = 0.0
+) -> Tensor:
+    """⊕ of the values, each with its way in, and, where it is one, of the start."""
+    into = [(torch.stack(values, dim=-1) + ways_in)] if values else []  # (W, values)
+    start = [semiring.one(scores)[:, None]] if opens else []
+    return semiring.plus(torch.cat([*start, *into], dim=-1), dim=-1)
 
 
 def nested(
