@@ -26,9 +26,7 @@ def text_lines(words=WORDS, vectors=VECTORS) -> list[bytes]:
 
 
 def binary(words=WORDS, vectors=VECTORS, newline: bytes = b"\n") -> bytes:
-    rows = [
-        w.replace(" ", "_").encode() + b" " + struct.pack(f"<{len(v)}f", *v) + newline for w, v in zip(words, vectors)
-    ]
+    rows = [w.replace(" ", "_").encode() + b" " + struct.pack(f"<{len(v)}f", *v) + newline for w, v in zip(words, vectors)]
     return f"{len(words)} {len(vectors[0])}\n".encode() + b"".join(rows)
 
 

@@ -34,6 +34,7 @@ def test_all_figures_are_in_one_file(whole):
         "unknown_in_dev": [],
         "unknown_tokens": 0,
         "started_from": [],
+        "teacher": "",
     }
     assert [entry["epoch"] for entry in told["history"]] == [1, 2, 3]
     best = told["history"][told["best_epoch"] - 1]

@@ -48,6 +48,11 @@ class SemiCRF(Head):
         like_gold = SemiMarkov(segmentations.scores, self.transition, lengths, unit_null=True)
         return {"segmentation": segmentations.log_partition - given(like_gold, gold.known).log_partition}
 
+    def check_teacher(self, teacher: Head) -> None:
+        super().check_teacher(teacher)
+        if self.unit_null and not teacher.decoder_settings.unit_null:
+            raise ValueError("teacher must have null segments of width 1, as the student has; --head semicrf takes any")
+
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> SemiMarkov:
         (dense,) = scores
         return SemiMarkov(dense, self.transition, lengths, unit_null=self.unit_null)

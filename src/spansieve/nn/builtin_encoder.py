@@ -37,7 +37,9 @@ class BuiltinEncoder(Encoder):
         self.word_dropout = config.word_dropout
         self.tables = nn.ModuleList(nn.Embedding(config.rows, config.feature_size) for _ in FIELDS)
         self.grams = nn.EmbeddingBag(config.rows, config.feature_size, mode="mean")
-        self.mix = nn.Sequential(nn.Linear(num_inputs, config.size), nn.GELU(), nn.LayerNorm(config.size))
+        self.mix = nn.Sequential(
+            nn.Linear(num_inputs, config.size), nn.GELU(), nn.LayerNorm(config.size)
+        )
         self.dropout = nn.Dropout(config.dropout)
         context = LstmContext if config.context == "lstm" else ConvContext
         self.context: LstmContext | ConvContext = context(config.size, config.layers, config.dropout)

@@ -20,6 +20,7 @@ class DataCounts:
     unknown_in_dev: tuple[str, ...] = ()  # labels that only the dev set has: they count as missed
     unknown_tokens: int = 0  # of which nothing is known but the segments given
     started_from: tuple[str, ...] = ()  # what was taken from the weights of another model, and what was not
+    teacher: str = ""  # the model that this one is distilled from, and how
 
 
 @dataclass(frozen=True)
