@@ -5,10 +5,9 @@ Axes: B sentences, L tokens, K widths, Y labels.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from spansieve.crf.candidates import CandidateDistribution, span_ends
 from spansieve.crf.conditioning import ChainGiven, NestedGiven
@@ -33,25 +32,30 @@ def cross_entropy(teacher: Distribution, student: Distribution) -> Tensor:
 
     A filtered student over maximal paths needs the teacher's own candidates; with `skip=True` it may have any. From a
     semi-Markov teacher to a filtered student, or back with null segments of width 1, segment marginals are all that is
-    known: exact, and allowed, where the student's transition is zero, and constant from a filtered teacher to a
-    semi-Markov student, and is not learned. Tags of a linear chain and segments are never compared: what is between two
-    segments follows from no marginal.
+    known: exact, and allowed, where the student's transition is not learned and is zero or, of a semi-Markov student,
+    constant. Tags of a linear chain and segments are never compared: what is between two segments follows from no
+    marginal.
     """
-    kind = _checked_kind(teacher, student)
+    _check(teacher, student)
     marginals, counts = dense_marginals(teacher), teacher.transition_counts
-    transition = student.transition
-    if not isinstance(teacher, kind):
-        marginals, counts = _across(marginals, teacher, student)
-    scores = _dense(student, _scores_of(student), -torch.inf)
+    if _kind(teacher) is not _kind(student):
+        marginals, counts = _across(marginals, counts, teacher, student)
+    scores = student.scores
+    if isinstance(student, CandidateDistribution) and scores.ndim > 1:  # what is no candidate has a score there
+        scores = scores.flatten().index_select(0, student._index)
+    scores = _dense(student, scores, -torch.inf)
     shape = [max(sizes) for sizes in zip(marginals.shape, scores.shape)]
-    marginals, scores = _padded(marginals, shape, 0.0), _padded(scores, shape, -torch.inf)
-    expected, is_missing = torch.zeros_like(student.log_partition), student.log_partition == -torch.inf
-    for probability, score in ((marginals, scores), (counts, transition.expand_as(counts))):
+    pairs = (
+        (_padded(marginals, shape, 0.0), _padded(scores, shape, -torch.inf)),
+        (counts, student.transition.expand_as(counts)),
+    )
+    log_partition = student.log_partition
+    expected, is_infinite = torch.zeros_like(log_partition), log_partition == -torch.inf
+    for probability, score in pairs:
         is_impossible = score == -torch.inf
-        is_missing = is_missing | (is_impossible & (probability > 0)).flatten(1).any(1)
-        product = probability * score.masked_fill(is_impossible, 0.0)
-        expected = expected + product.flatten(1).sum(1)
-    result = torch.where(is_missing, torch.inf, student.log_partition - expected)
+        is_infinite = is_infinite | (is_impossible & (probability > 0)).flatten(1).any(1)
+        expected = expected + (probability * score.masked_fill(is_impossible, 0.0)).flatten(1).sum(1)
+    result = torch.where(is_infinite, torch.inf, log_partition - expected)
     return torch.where(teacher.log_partition > -torch.inf, result, 0.0)
 
 
@@ -61,8 +65,10 @@ def kl_divergence(teacher: Distribution, student: Distribution) -> Tensor:
     It is `cross_entropy` less the teacher's entropy, and infinite where that is. Both must be of one kind: otherwise
     their structures are not the same ones.
     """
-    if type_of(teacher) is not type_of(student):
-        raise ValueError(f"student must be a {type_of(teacher).__name__}, as the teacher is, got {_name(student)}")
+    if _kind(teacher) is not _kind(student):
+        raise ValueError(
+            f"student must be a {_kind(teacher).__name__}, as the teacher is, got {_kind(student).__name__}"
+        )
     return cross_entropy(teacher, student) - teacher.entropy()
 
 
@@ -71,68 +77,56 @@ def dense_marginals(distribution: Distribution) -> Tensor:
     return _dense(distribution, distribution.marginals, 0.0)
 
 
-def type_of(distribution: Distribution) -> type[Distribution]:
-    """The kind of a distribution, whatever computes it."""
-    kind = next((kind for kind in KINDS if isinstance(distribution, kind)), None)
-    if kind is None:
-        raise TypeError(f"a distribution must be one of {', '.join(k.__name__ for k in KINDS)}, got {distribution!r}")
-    return kind
+def _kind(distribution: Distribution) -> type[Distribution]:
+    for kind in KINDS:
+        if isinstance(distribution, kind):
+            return kind
+    raise TypeError(f"a distribution must be one of {', '.join(k.__name__ for k in KINDS)}, got {distribution!r}")
 
 
-def _checked_kind(teacher: Distribution, student: Distribution) -> type[Distribution]:
+def _check(teacher: Distribution, student: Distribution) -> None:
+    own, kind = _kind(teacher), _kind(student)
     if isinstance(student, (ChainGiven, NestedGiven)):
-        raise ValueError(f"student must not be conditioned by given(), got {_name(student)}")
-    own, kind = type_of(teacher), type_of(student)
+        raise ValueError(f"student must not be conditioned by given(), got {type(student).__name__}")
     if own is not kind and {own, kind} != {SemiMarkov, FilteredSemiMarkov}:
-        others = "" if own not in (SemiMarkov, FilteredSemiMarkov) else ", or SemiMarkov, or FilteredSemiMarkov"
-        raise ValueError(f"student must be a {own.__name__}, as the teacher is{others}, got {_name(student)}")
+        raise ValueError(f"student must be a {own.__name__}, as the teacher is, got {kind.__name__}")
     if not torch.equal(_lengths(teacher).cpu(), _lengths(student).cpu()):
         raise ValueError("teacher and student must be over the same sentences, got other lengths")
     if (size := teacher.transition_counts.shape[1]) != len(student.transition):
-        sizes = f"{size} and {len(student.transition)}"
-        raise ValueError(f"teacher and student must have the same labels, got {sizes} of them")
-    if isinstance(student, FilteredSemiMarkov) and not _may_take_any(student) and not _is_same_graph(teacher, student):
-        raise ValueError(
-            "student must have skip=True, or the candidates and skip of the teacher: only maximal are paths"
-        )
-    return kind
+        raise ValueError(f"teacher and student must have the same labels, got {size} and {len(student.transition)}")
+    if isinstance(student, FilteredSemiMarkov) and not torch.as_tensor(student.skip).all():
+        graphs = [_graph(x) if isinstance(x, FilteredSemiMarkov) else [] for x in (teacher, student)]
+        if not graphs[0] or not all(map(torch.equal, *graphs)):
+            raise ValueError("student must have skip=True, or else, as only maximal are paths, the teacher's graph")
 
 
-def _may_take_any(student: FilteredSemiMarkov) -> bool:
-    return bool(student.skip.all()) if isinstance(student.skip, Tensor) else student.skip
+def _graph(paths: FilteredSemiMarkov) -> list[Tensor]:
+    c = paths.candidates
+    columns = (c.offsets, c.start, c.end, c.label, torch.as_tensor(paths.skip).expand(len(c)))
+    return [column.cpu() for column in columns]
 
 
-def _is_same_graph(teacher: Distribution, student: FilteredSemiMarkov) -> bool:
-    if not isinstance(teacher, FilteredSemiMarkov):
-        return False
-    own, other = teacher.candidates, student.candidates
-    columns = ([c.offsets, c.start, c.end, c.label] for c in (own, other))
-    skips = (torch.as_tensor(d.skip).expand(len(d.candidates)) for d in (teacher, student))
-    return all(torch.equal(x.cpu(), y.cpu()) for x, y in [*zip(*columns), tuple(skips)])
-
-
-def _across(marginals: Tensor, teacher: Distribution, student: Distribution) -> tuple[Tensor, Tensor]:
+def _across(marginals: Tensor, counts: Tensor, teacher: Distribution, student: Distribution) -> tuple[Tensor, Tensor]:
     """Segment marginals and expected transitions of a teacher of the other kind, as the student has them."""
-    transition, to_filtered = student.transition, isinstance(student, FilteredSemiMarkov)
-    allowed = torch.zeros_like(transition) if to_filtered else transition.detach().flatten()[0].expand_as(transition)
-    if transition.requires_grad or not torch.equal(transition, allowed) or not allowed.isfinite().all():
+    transition, is_filtered = student.transition, isinstance(student, FilteredSemiMarkov)
+    allowed = torch.zeros_like(transition) if is_filtered else transition.detach()[:1, :1].expand_as(transition)
+    if transition.requires_grad or not torch.equal(transition, allowed):
         raise ValueError(
-            f"student must have a transition of {'zeros' if to_filtered else 'one number'} that is not learned, for a "
-            f"teacher that is a {type_of(teacher).__name__}: which segments are neighbours follows from no marginal"
+            f"student must have a transition of {'zeros' if is_filtered else 'one number'} that is not learned, for a "
+            f"teacher that is a {_kind(teacher).__name__}: which segments are neighbours follows from no marginal"
         )
-    if to_filtered:
-        marginals = torch.cat((torch.zeros_like(marginals[..., :1]), marginals[..., 1:]), -1)
-        return marginals, torch.zeros_like(teacher.transition_counts)
+    if is_filtered:
+        return pad(marginals[..., 1:], (1, 0)), torch.zeros_like(counts)
     num_tokens = marginals.shape[1]
-    change = torch.nn.functional.pad(marginals.flatten(2).sum(2), (0, 1))  # (B, L + 1): where segments start, and end
+    change = pad(marginals.flatten(2).sum(2), (0, 1))  # (B, L + 1): where segments start, and then end
     ends = span_ends(marginals).clamp(max=num_tokens).flatten()
     covered = change.index_add(1, ends, -marginals.sum(3).flatten(1)).cumsum(1)[:, :-1]
     is_token = torch.arange(num_tokens, device=covered.device) < _lengths(teacher)[:, None]  # (B, L)
     null = torch.where(is_token, 1.0 - covered, 0.0).clamp(min=0.0)
-    marginals = marginals + _padded(null[..., None, None], list(marginals.shape), 0.0)
-    # There are as many transitions as segments, less one, and all have the same score.
-    counts = (marginals.flatten(1).sum(1) - 1.0).clamp(min=0.0)[:, None, None]
-    return marginals, _padded(counts[:, None], [len(counts), 1, *transition.shape], 0.0)[:, 0]
+    marginals = marginals + _padded(null[..., None, None], marginals.shape, 0.0)
+    # There are as many transitions as segments, less one, and all have the same score: it matters not which they are.
+    number = (marginals.flatten(1).sum(1) - 1.0).clamp(min=0.0)
+    return marginals, number[:, None, None].expand_as(counts) / transition.numel()
 
 
 def _dense(distribution: Distribution, values: Tensor, fill: float) -> Tensor:
@@ -146,23 +140,11 @@ def _dense(distribution: Distribution, values: Tensor, fill: float) -> Tensor:
     return values.new_full((shape.numel(),), fill).index_put((dense_index(c, shape),), values).view(shape)
 
 
-def _scores_of(distribution: Distribution) -> Tensor:
-    """The scores of the parts; of candidates flat, so that what is none has no score."""
-    scores = distribution.scores
-    if isinstance(distribution, CandidateDistribution) and scores.ndim > 1:
-        return scores.flatten().index_select(0, distribution._index)
-    return scores
-
-
-def _padded(values: Tensor, shape: list[int], fill: float) -> Tensor:
+def _padded(values: Tensor, shape: list[int] | torch.Size, fill: float) -> Tensor:
     """Values (B, L, K, Y) with more tokens, widths and labels."""
-    more = [size - own for size, own in zip(shape, values.shape)]
-    return torch.nn.functional.pad(values, [0, more[3], 0, more[2], 0, more[1]], value=fill)
+    _, tokens, widths, labels = (size - own for size, own in zip(shape, values.shape))
+    return pad(values, (0, labels, 0, widths, 0, tokens), value=fill)
 
 
-def _lengths(distribution: Any) -> Tensor:
-    return distribution.candidates.lengths if isinstance(distribution, CandidateDistribution) else distribution.lengths
-
-
-def _name(distribution: Distribution) -> str:
-    return type(distribution).__name__
+def _lengths(distribution: Distribution) -> Tensor:
+    return (distribution.candidates if isinstance(distribution, CandidateDistribution) else distribution).lengths  # type: ignore
