@@ -90,7 +90,7 @@ def span_by_span(head, vectors, targets) -> list[float]:
         local = head.scorer.dense(head.scorer(vectors))[..., :3].log_softmax(-1).numpy()
     result = []
     for b, (length, one) in enumerate(zip(LENGTHS, targets)):
-        known = dict(zip(map(tuple, one.segments.tolist()), one.probability))
+        known = {(int(i), int(i + w + 1), int(y)): p for i, w, y, p in one.parts}
         total = 0.0
         for start in range(length):
             for end in range(start + 1, min(length, start + 3) + 1):

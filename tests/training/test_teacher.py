@@ -76,8 +76,8 @@ def test_a_run_that_was_interrupted_ends_as_an_unbroken_one(tmp_path, large, mon
     train(*arguments, resume=True, use_cpu=True, teacher=Teacher.read(large))
     assert runs.outcome(tmp_path / "broken") == runs.outcome(tmp_path / "whole")
     stored = load_file(tmp_path / "whole" / "teacher.safetensors")
-    assert stored["probability"].min() > 1e-4
-    assert len(stored["probability_per_sentence"]) == len(runs.TRAIN) + len(TEXTS)
+    assert stored["parts"][:, 3].min() > 1e-4
+    assert len(stored["parts_per_sentence"]) == len(runs.TRAIN) + len(TEXTS)
 
 
 def test_what_is_stored_is_of_this_teacher_and_this_data(tmp_path, large, monkeypatch):
@@ -106,7 +106,7 @@ def test_temperature_divides_scores_and_transition(tmp_path, large):
     empty = unlabelled(())
     found = teacher.targets([TEXTS[0], empty, TEXTS[1]], tmp_path, torch.device("cpu")).sentences
     assert teacher.tagger.head.transition.equal(before)
-    assert len(found[1].probability) == 0
+    assert len(found[1].parts) == 0
     head = teacher.tagger.head
     with torch.no_grad():
         batch = teacher.tagger.batch([TEXTS[0].tokens])
@@ -114,11 +114,11 @@ def test_temperature_divides_scores_and_transition(tmp_path, large):
         head.transition.data /= 2.5
         distribution = head.distribution_of(scores, batch.lengths)
         marginals, counts = distribution.marginals, distribution.transition_counts[0]
-    (start, end, label), probability = found[0].segments.T, found[0].probability
-    np.testing.assert_allclose(marginals[0, start, end - start - 1, label], probability, rtol=1e-4)
-    assert len(probability) == int((marginals > 1e-4).sum())
-    pairs = found[0].pairs
-    np.testing.assert_allclose(counts[pairs[:, 0], pairs[:, 1]], found[0].pair_count, rtol=1e-4)
+    start, width, label, _ = found[0].parts.T.astype(int)
+    np.testing.assert_allclose(marginals[0, start, width, label], found[0].parts[:, 3], rtol=1e-4)
+    assert len(start) == int((marginals > 1e-4).sum())
+    before, after, _ = found[0].pairs.T.astype(int)
+    np.testing.assert_allclose(counts[before, after], found[0].pairs[:, 2], rtol=1e-4)
 
 
 # ---- What is refused -------------------------------------------------------------------------------------------------

@@ -42,25 +42,22 @@ class SoftTargets:
 class SentenceTargets(NamedTuple):
     """The soft targets of one sentence, as they are stored: those of a linear chain have tags for labels."""
 
-    segments: np.ndarray  # (N, 3): start, end, label
-    probability: np.ndarray  # (N,)
-    pairs: np.ndarray  # (P, 2): labels that follow one another
-    pair_count: np.ndarray  # (P,)
+    parts: np.ndarray  # (N, 4): start, width - 1, label and P(part)
+    pairs: np.ndarray  # (P, 3): a label, the one that follows it, and how often that is expected
+
+
+NOTHING = SentenceTargets(np.zeros((0, 4), np.float32), np.zeros((0, 3), np.float32))
 
 
 def sentence_targets(distribution: Distribution) -> list[SentenceTargets]:
     """The soft targets of each sentence, of a distribution's parts and transitions that are not next to impossible."""
-    columns = []
+    tables = []
     for values in (dense_marginals(distribution), distribution.transition_counts):
         where = (values > LEAST_PROBABILITY).nonzero()
-        at = where.T.unbind()
-        bounds = torch.bincount(at[0], minlength=len(values)).cumsum(0).tolist()[:-1]
-        columns += [np.split(x.cpu().numpy(), bounds) for x in (where[:, 1:].int(), values[at].float())]
-    widen = np.array(
-        [[1, 1, 0], [0, 1, 0], [0, 0, 1]], np.int32
-    )  # (start, width - 1, label) to (start, end - 1, label)
-    segments = [index @ widen + np.array([0, 1, 0], np.int32) for index in columns[0]]
-    return list(map(SentenceTargets, segments, *columns[1:]))
+        rows = torch.cat((where[:, 1:].float(), values[tuple(where.T)].float()[:, None]), 1)
+        ends = torch.bincount(where[:, 0], minlength=len(values)).cumsum(0)[:-1]
+        tables.append(np.split(rows.cpu().numpy(), ends.cpu().numpy()))
+    return list(map(SentenceTargets, *tables))
 
 
 def mixed_with_gold(
@@ -68,19 +65,25 @@ def mixed_with_gold(
 ) -> SoftTargets:
     """Mix the targets of a batch, each by its part in the mixture, with gold for the rest, for scores shaped as gold
     has it and a transition between so many labels."""
-    num_tokens, max_width = gold.shape[1], gold.shape[2] if len(gold.shape) == 4 else 1
-    shares = torch.tensor(mixture, dtype=torch.float32)
-    sizes = [len(one.probability) for one in targets]
-    start, end, label = np.concatenate([one.segments for one in targets]).astype(np.int64).T
-    sentence = np.repeat(np.arange(len(targets)), sizes)
-    flat = torch.from_numpy(((sentence * num_tokens + start) * max_width + end - start - 1) * gold.shape[-1] + label)
-    part_sentence = torch.cat((torch.from_numpy(sentence), gold.parts.sentence))
-    ones = torch.ones(len(gold.parts.part))
-    probability = torch.cat((torch.from_numpy(np.concatenate([one.probability for one in targets])), ones))
-    weight = torch.cat((shares[sentence], 1.0 - shares[gold.parts.sentence]))
-    counts = torch.zeros(len(targets), num_labels, num_labels)
-    for b, one in enumerate(targets):
-        counts[b, one.pairs[:, 0], one.pairs[:, 1]] = shares[b] * torch.from_numpy(one.pair_count)
-    at = gold.parts.pair_sentence * num_labels**2 + gold.parts.pair
-    counts.view(-1).index_add_(0, at, 1.0 - shares[gold.parts.pair_sentence])
-    return SoftTargets(torch.cat((flat, gold.parts.part)), probability * weight, part_sentence, counts)
+    shape = (*gold.shape[:2], gold.shape[2] if len(gold.shape) == 4 else 1, gold.shape[-1])
+    shares, own = torch.tensor(mixture, dtype=torch.float32), gold.parts
+    part, probability, sentence = _flat([one.parts for one in targets], shape, shares)
+    pair, count, _ = _flat([one.pairs for one in targets], (len(targets), num_labels, num_labels), shares)
+    counts = torch.zeros(len(targets), num_labels**2).index_put((own.pair_sentence, own.pair), torch.tensor(1.0), True)
+    counts = ((1.0 - shares)[:, None] * counts).flatten().index_add(0, pair, count)
+    return SoftTargets(
+        torch.cat((part, own.part)),
+        torch.cat((probability, 1.0 - shares[own.sentence])),
+        torch.cat((sentence, own.sentence)),
+        counts.view(-1, num_labels, num_labels),
+    )
+
+
+def _flat(tables: Sequence[np.ndarray], shape: Sequence[int], shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The positions of the rows of all sentences in a flattened tensor, their shares of the values, and sentences."""
+    sentence = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
+    rows, index = np.concatenate(tables), sentence
+    for size, column in zip(shape[1:], rows[:, :-1].T.astype(np.int64)):
+        index = index * size + column
+    at = torch.from_numpy(sentence)
+    return torch.from_numpy(index), torch.from_numpy(rows[:, -1].copy()) * shares[at], at

@@ -15,7 +15,7 @@ from safetensors.numpy import save
 from spansieve.config import Config
 from spansieve.data.example import Example
 from spansieve.models.heads import head_class
-from spansieve.models.soft_targets import SentenceTargets, mixed_with_gold, sentence_targets
+from spansieve.models.soft_targets import NOTHING, SentenceTargets, mixed_with_gold, sentence_targets
 from spansieve.models.storage import load_model, version_of
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import Scored, predict_segments
@@ -92,9 +92,7 @@ class Teacher:
         head = self.tagger.to(device).head
         weight: torch.Tensor = head.transition  # type: ignore[assignment]
         kept = weight.detach().clone()
-        kinds = (((0, 3), np.int32), (0, np.float32), ((0, 2), np.int32), (0, np.float32))
-        empty = SentenceTargets(*(np.zeros(shape, dtype) for shape, dtype in kinds))
-        sentences = [empty for _ in examples]
+        sentences = [NOTHING for _ in examples]  # which those without a token keep
 
         def take(indices: Sequence[int], scored: Scored) -> None:
             scores = tuple(part / self.temperature for part in scored.scores)
@@ -124,11 +122,12 @@ class TeacherTargets:
 
 def _stored(sentences: Sequence[SentenceTargets], key: str) -> bytes:
     """Make one file of arrays of the targets of all sentences."""
-    arrays = {name: np.concatenate([getattr(one, name) for one in sentences]) for name in SentenceTargets._fields}
-    for name in ("pair_count", "probability"):
-        arrays[f"{name}_per_sentence"] = np.array([len(getattr(one, name)) for one in sentences])
-    # Whatever the order of an array in memory is, safetensors would write it as it lies there.
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"key": key})
+    arrays = {}
+    for name, tables in zip(SentenceTargets._fields, zip(*sentences)):
+        # Safetensors writes an array as it lies in memory, whatever the order there.
+        arrays[name] = np.ascontiguousarray(np.concatenate(tables))
+        arrays[f"{name}_per_sentence"] = np.array(list(map(len, tables)))
+    return save(arrays, {"key": key})
 
 
 def _read(path: Path, key: str) -> list[SentenceTargets] | None:
@@ -137,11 +136,10 @@ def _read(path: Path, key: str) -> list[SentenceTargets] | None:
         with safe_open(str(path), "np") as file:
             if (file.metadata() or {}).get("key") != key:
                 return None
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            columns = [
+                np.split(file.get_tensor(name), file.get_tensor(f"{name}_per_sentence").cumsum()[:-1])
+                for name in SentenceTargets._fields
+            ]
     except (OSError, SafetensorError):
         return None
-    ends = {name: arrays[f"{name}_per_sentence"].cumsum()[:-1] for name in ("pair_count", "probability")}
-    of = {"segments": "probability", "pairs": "pair_count"}
-    return list(
-        map(SentenceTargets, *(np.split(arrays[name], ends[of.get(name, name)]) for name in SentenceTargets._fields))
-    )
+    return list(map(SentenceTargets, *columns))
