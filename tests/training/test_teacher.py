@@ -164,6 +164,7 @@ def test_another_teacher_is_another_run(tmp_path, large):
 def test_other_flat_heads_distil(tmp_path, head):
     folder = tmp_path / "teacher"
     large = runs.run(folder, model__head=head, training__epochs=4).model
-    result = distil(tmp_path / "student", Teacher.read(large), [*runs.TRAIN, *TEXTS], model__head=head)
+    odd = [Example.of(""), unlabelled(()), unlabelled(["Yes"])]
+    result = distil(tmp_path / "student", Teacher.read(large), [*runs.TRAIN, *TEXTS, *odd], model__head=head)
     assert result.history[-1]["loss"] < 0.7 * result.history[0]["loss"]
     assert json.loads((tmp_path / "student" / "run.json").read_text())["teacher"]["mixture"] == 0.5
