@@ -19,6 +19,7 @@ COMMANDS = (
     "demo",
     "example",
     "train",
+    "distil",
     "evaluate",
     "predict",
     "predict-files",

@@ -35,6 +35,7 @@ def test_all_figures_are_in_one_file(whole):
         "unknown_tokens": 0,
         "vectors": "",
         "started_from": [],
+        "teacher": "",
     }
     assert [entry["epoch"] for entry in told["history"]] == [1, 2, 3]
     best = told["history"][told["best_epoch"] - 1]

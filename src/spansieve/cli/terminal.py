@@ -59,7 +59,9 @@ class TerminalObserver:
             self.console.print(escape(counts.vectors), highlight=False, soft_wrap=True)
         for line in counts.started_from:
             self.console.print(f"started from: {escape(line)}", highlight=False, soft_wrap=True)
-        if counts.unknown_tokens:
+        if counts.teacher:
+            self.console.print(f"teacher: {escape(counts.teacher)}", highlight=False, soft_wrap=True)
+        elif counts.unknown_tokens:
             self.console.print(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
         if counts.lost_to_overlaps:
             self.console.print(f"[yellow]{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them[/]")

@@ -25,12 +25,32 @@ from spansieve.config import (
 from spansieve.models.heads import HEADS, head_class
 
 if TYPE_CHECKING:
+    from spansieve.data.example import Example
     from spansieve.training.run import TrainingResult
+
+TrainingData = Annotated[Path, typer.Argument(help="training data: a file or folder of any format that `data` reads")]
+RunFolder = Annotated[Path, typer.Option("--output", "-o", help="the run's folder; the model will be in its model/")]
+ConfigSource = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.toml|NAME",
+        help=rf"a TOML file with \[model] and \[training], or a shipped configuration: {', '.join(presets())}; "
+        "builtin or pretrained if none is given; docs/reproduce.md has what in paper-… differs from the paper",
+    ),
+]
+Encoder = Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")]
+Epochs = Annotated[int | None, typer.Option(help="how often the data is gone through")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="any other setting, such as training.seed=1 or training.batch_size=16"),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")]
+OnlyCpu = Annotated[bool, typer.Option("--cpu", help="leave GPUs alone")]
 
 
 def train(
-    train: Annotated[Path, typer.Argument(help="training data: a file or folder of any format that `data` reads")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="the run's folder; the model will be in its model/")],
+    train: TrainingData,
+    output: RunFolder,
     dev: Annotated[
         Path | None, typer.Argument(help="development data: the best model on it is kept; or --dev-fraction")
     ] = None,
@@ -39,16 +59,9 @@ def train(
     ] = None,
     test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
     format: DataFormat = None,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.toml|NAME",
-            help=rf"a TOML file with \[model] and \[training], or a shipped configuration: {', '.join(presets())}; "
-            "builtin or pretrained if none is given; docs/reproduce.md has what in paper-… differs from the paper",
-        ),
-    ] = None,
+    config: ConfigSource = None,
     head: Annotated[str | None, typer.Option(help=f"one of {', '.join(HEADS)}")] = None,
-    encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
+    encoder: Encoder = None,
     vectors: Annotated[
         str | None,
         typer.Option(
@@ -56,18 +69,15 @@ def train(
             "model2vec folder; --set model.builtin.max_vectors=100000 keeps the most frequent ones"
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="any other setting, such as training.seed=1 or training.batch_size=16"),
-    ] = None,
+    epochs: Epochs = None,
+    settings: Settings = None,
     start_from: Annotated[
         Path | None,
         typer.Option(help="a model's folder whose weights are the first; its settings too, if no others are given"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")] = False,
+    resume: Resume = False,
     tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
-    cpu: Annotated[bool, typer.Option("--cpu", help="leave GPUs alone")] = False,
+    cpu: OnlyCpu = False,
 ) -> None:
     """Train a model and keep the best one on the development data.
 
@@ -88,10 +98,8 @@ def train(
     head_class(chosen.model.head)  # which must be known, before any data is read
 
     from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.terminal import TerminalObserver
     from spansieve.data.batching import described_part, split_examples
     from spansieve.training.run import is_main_process
-    from spansieve.training.run import train as run
 
     console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
     splits = [None if path is None else read_with_warnings(path, format, console) for path in (train, dev, test)]
@@ -100,20 +108,20 @@ def train(
         parts = splits[:2] = split_examples(splits[0] or [], [1 - dev_fraction, dev_fraction], seed)
         described = "; ".join(map(described_part, ("train", "dev"), parts))
         console.print(f"{described}; drawn with seed {seed}", highlight=False, soft_wrap=True)
+    more = {"test_examples": splits[2], "trackers": tracker or (), "start_from": start_from}
+    run_and_show(console, chosen, splits[0] or [], splits[1] or [], output, resume=resume, use_cpu=cpu, **more)
+
+
+def run_and_show(
+    console: Console, config: Config, train: Sequence[Example], dev: Sequence[Example], output: Path, **options: Any
+) -> None:
+    """Train, with `options` of `training.run.train`, and print the progress and the scores."""
+    from spansieve.cli.terminal import TerminalObserver
+    from spansieve.training.run import train as run
+
     try:
         with TerminalObserver(console) as observer:
-            result = run(
-                chosen,
-                splits[0] or [],
-                splits[1] or [],
-                output,
-                test_examples=splits[2],
-                resume=resume,
-                observer=observer,
-                trackers=tracker or (),
-                use_cpu=cpu,
-                start_from=start_from,
-            )
+            result = run(config, train, dev, output, observer=observer, **options)
     except KeyboardInterrupt:
         console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
         raise

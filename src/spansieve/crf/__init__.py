@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from spansieve.crf.candidates import Candidates as Candidates
     from spansieve.crf.conditioning import given as given
     from spansieve.crf.distribution import Distribution as Distribution
+    from spansieve.crf.divergence import cross_entropy as cross_entropy
+    from spansieve.crf.divergence import kl_divergence as kl_divergence
     from spansieve.crf.evidence import Known as Known
     from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov as FilteredSemiMarkov
     from spansieve.crf.gold import Gold as Gold
@@ -30,6 +32,7 @@ _MODULES = {
     "candidates": ("Candidates",),
     "conditioning": ("given",),
     "distribution": ("Distribution",),
+    "divergence": ("cross_entropy", "kl_divergence"),
     "evidence": ("Known",),
     "filtered_semi_markov": ("FilteredSemiMarkov",),
     "gold": ("Gold",),

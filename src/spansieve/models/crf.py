@@ -63,6 +63,11 @@ class CRF(Head):
             return {"sequence": -chain.log_prob(gold.structures)}
         return {"sequence": chain.log_partition - given(chain, gold.known, tags=self.tags).log_partition}
 
+    def check_teacher(self, teacher: Head) -> None:
+        super().check_teacher(teacher)
+        if isinstance(teacher, CRF) and teacher.scheme != self.scheme:
+            raise ValueError(f"model.scheme must be {teacher.scheme}, that of the teacher, got {self.scheme}")
+
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> LinearChain:
         (tag_scores,) = scores
         return LinearChain(tag_scores, self.transition, lengths, self.constraints)

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, Gold, NestedSegments, given
-from spansieve.crf.candidates import candidate_mask, candidates_of_mask
+from spansieve.crf.candidates import candidate_mask, candidates_of_mask, span_ends
 from spansieve.crf.flat_segments import FlatSegments, covered_tokens
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
 from spansieve.decoding.decoders import DecoderSettings, Kind
-from spansieve.models.head import Head, HeadGold, Ranges, Unknown, known_of
+from spansieve.models.head import Head, HeadGold, Ranges, Unknown, dense_shape, known_of
+from spansieve.models.soft_targets import SoftTargets
 from spansieve.segments import LabelSet, Segment
 
 
@@ -54,7 +55,7 @@ class FilteredHead(Head):
         return DecoderSettings(self.kind, self.max_width, skip=self.skip, margin=self.margin, **limits)
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
-        shape = (len(lengths), max(lengths, default=0), self.max_width, len(self.labels))
+        shape = dense_shape(lengths, self.max_width, len(self.labels))
         structures = Gold.from_segments(segments, shape, lengths)
         segments_known = structures.segments
         assert segments_known is not None
@@ -108,6 +109,35 @@ class FilteredHead(Head):
 
     def filtering_loss(self, local_scores: Tensor, gold: HeadGold) -> Tensor:
         return self.filtering_weight * span_cross_entropy(local_scores, gold.labels(), self.beta)
+
+    def check_teacher(self, teacher: Head) -> None:
+        super().check_teacher(teacher)
+        if type(self).distillation_losses is Head.distillation_losses:  # which is over what the filter happens to keep
+            raise ValueError(
+                f"model.head must be one that can be distilled, such as fsemicrf, got {type(self).__name__}"
+            )
+
+    def soft_filtering_loss(self, local_scores: Tensor, lengths: Tensor, targets: SoftTargets) -> Tensor:
+        """The filtering loss where a span has each label with a probability, and null with what is left of 1."""
+        is_span = span_ends(local_scores) <= lengths[:, None, None]
+        as_null = span_cross_entropy(local_scores, torch.where(is_span, 0, IGNORED), self.beta)
+        span, label = targets.part // len(self.labels), targets.part % len(self.labels)
+        log_p = local_scores.flatten(0, 2).index_select(0, span).log_softmax(-1)
+        surplus = self.beta * log_p[:, 0] - log_p.gather(1, label[:, None])[:, 0]  # of the label's loss over null's
+        return self.filtering_weight * as_null.index_add(0, targets.sentence, targets.probability * surplus)
+
+    def soft_log_partition(
+        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, targets: SoftTargets
+    ) -> Tensor:
+        """Compute log Z of the paths that the global loss is over, (B,), through all that the targets have, too."""
+        local_scores, limits = self.for_loss(local_scores)
+        if not self.is_loss_filtered:
+            inputs = (local_scores, global_scores, transition, lengths)
+            return FilteredSemiMarkov.from_scores(*inputs, skip=True, **limits._asdict()).log_partition
+        mask = candidate_mask(local_scores.detach(), lengths, None, True, limits)
+        mask.view(-1).index_fill_(0, targets.part, True)
+        candidates = Candidates(*candidates_of_mask(mask), lengths, *mask.shape[1:3])
+        return FilteredSemiMarkov(candidates, global_scores, transition, skip=True).log_partition
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return structure  # a path has no null segments

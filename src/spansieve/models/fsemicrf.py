@@ -12,7 +12,8 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.crf.losses import with_margin
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.head import HeadGold
+from spansieve.models.head import Head, HeadGold
+from spansieve.models.soft_targets import SoftTargets
 from spansieve.nn.span_scorers import prefix_sums, span_scorer, span_sums
 from spansieve.segments import LabelSet
 
@@ -43,6 +44,20 @@ class FSemiCRF(FilteredHead):
             "filtering": self.filtering_loss(local_scores, gold),
             "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
         }
+
+    def distillation_losses(self, vectors: Tensor, lengths: Tensor, targets: SoftTargets) -> dict[str, Tensor]:
+        local_scores, global_scores = self.learned_scores(vectors)
+        filtered = with_margin(local_scores, self.margin)
+        log_partition = self.soft_log_partition(filtered, global_scores, self.transition, lengths, targets)
+        return {
+            "filtering": self.soft_filtering_loss(local_scores, lengths, targets),
+            "segmentation": log_partition - targets.expected_score(global_scores, self.transition),
+        }
+
+    def check_teacher(self, teacher: Head) -> None:
+        super().check_teacher(teacher)
+        if not self.skip:
+            raise ValueError("a student over maximal paths cannot doubt a lone candidate: it needs model.skip=true")
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """The local scores, as the filter takes them, and the global ones, (B, L, K, Y) each."""

@@ -16,6 +16,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
 from spansieve.crf.evidence import Span
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
+from spansieve.models.soft_targets import SoftTargets
 from spansieve.nn.span_scorers import scored_widths
 from spansieve.segments import LabelSet, Segment
 
@@ -83,6 +84,19 @@ class Head(nn.Module):
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         """The parts of the loss, each one number per sentence, (B,). Their sum is what is minimised."""
         raise NotImplementedError
+
+    def distillation_losses(self, vectors: Tensor, lengths: Tensor, targets: SoftTargets) -> dict[str, Tensor]:
+        """The parts of the loss with soft targets, each one number per sentence, (B,): of a distribution its
+        cross-entropy with the targets, which is what `losses` has where they are gold alone."""
+        scores = self.scores(vectors)
+        log_partition = self.distribution_of(scores, lengths).log_partition
+        return {"segmentation": log_partition - targets.expected_score(scores[-1], cast(Tensor, self.transition))}
+
+    def check_teacher(self, teacher: Head) -> None:
+        """Raise unless the head can learn from the distributions of another, exactly."""
+        if self.kind != teacher.kind or self.kind == "nested":
+            wanted = "a flat model" if teacher.kind == "nested" else f"{self.kind}, as the student is"
+            raise ValueError(f"teacher must be {wanted}, got {teacher.kind}: model.head is the student's")
 
     def distribution(self, vectors: Tensor, lengths: Tensor) -> Distribution:
         """The distribution over the structures of each sentence."""

@@ -11,7 +11,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Gold, SemiMarkov, given
 from spansieve.crf.flat_segments import covering
 from spansieve.decoding.decoders import DecoderSettings
-from spansieve.models.head import Head, HeadGold, Unknown, known_of
+from spansieve.models.head import Head, HeadGold, Unknown, dense_shape, known_of
 from spansieve.nn.span_scorers import span_scorer
 from spansieve.segments import LabelSet, Segment
 
@@ -36,7 +36,7 @@ class SemiCRF(Head):
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
         covered = [covering(sentence, length) for sentence, length in zip(segments, lengths)]
-        shape = (len(lengths), max(lengths, default=0), self.max_width, len(self.labels))
+        shape = dense_shape(lengths, self.max_width, len(self.labels))
         known = None if unknown is None else tuple(map(known_of, segments, unknown, lengths))
         return HeadGold(Gold.from_segments(covered, shape, lengths), known=known)
 
@@ -47,6 +47,11 @@ class SemiCRF(Head):
         # Null segments of gold are one token wide, whatever it is that is not known.
         like_gold = SemiMarkov(segmentations.scores, self.transition, lengths, unit_null=True)
         return {"segmentation": segmentations.log_partition - given(like_gold, gold.known).log_partition}
+
+    def check_teacher(self, teacher: Head) -> None:
+        super().check_teacher(teacher)
+        if self.unit_null and not teacher.decoder_settings.unit_null:
+            raise ValueError("teacher must have null segments of width 1, as the student has; --head semicrf takes any")
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> SemiMarkov:
         (dense,) = scores

@@ -13,6 +13,7 @@ from spansieve.crf import Distribution, NestedSegments
 from spansieve.crf.kernels import FilterLimits
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.head import HeadGold
+from spansieve.models.soft_targets import SoftTargets
 from spansieve.nn.span_scorers import span_scorer
 from spansieve.segments import LabelSet
 
@@ -39,6 +40,9 @@ class FilterOnly(WithoutTransitions):
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         return {"filtering": self.filtering_loss(self.scores(vectors)[0], gold)}
+
+    def distillation_losses(self, vectors: Tensor, lengths: Tensor, targets: SoftTargets) -> dict[str, Tensor]:
+        return {"filtering": self.soft_filtering_loss(self.scores(vectors)[0], lengths, targets)}
 
     def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """The local scores, and how far they stand above null, (B, L, K, Y) each."""

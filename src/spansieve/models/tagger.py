@@ -20,6 +20,7 @@ from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import flat, laminar
 from spansieve.models.head import Head, HeadGold, Unknown
 from spansieve.models.heads import head_class
+from spansieve.models.soft_targets import SoftTargets
 from spansieve.nn.encoder import build_encoder
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
@@ -30,7 +31,7 @@ class Batch:
 
     features: dict[str, Tensor]  # what the encoder takes
     lengths: Tensor  # (B,)
-    gold: HeadGold | None = None
+    gold: HeadGold | SoftTargets | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -58,13 +59,20 @@ class Tagger(nn.Module):
         self.head = head_class(config.head)(config, labels, self.encoder.size, config.max_width)
 
     @classmethod
-    def for_data(cls, config: ModelConfig, examples: Sequence[Example], folder: Path | None = None) -> Tagger:
-        """Build a model with the labels of the training data and, unless the configuration has one, the `max_width`
-        that keeps all but the widest outliers of the segments that its head can learn. `folder`: see `Tagger`."""
+    def for_data(
+        cls,
+        config: ModelConfig,
+        examples: Sequence[Example],
+        folder: Path | None = None,
+        labels: LabelSet | None = None,
+    ) -> Tagger:
+        """Build a model with the labels of the training data, or those given, and, unless the configuration has one,
+        the `max_width` that keeps all but the widest outliers of the segments that its head can learn. `folder`: see
+        `Tagger`."""
         names = {segment.label for example in examples for segment in example.segments}
         if not names:
             raise ValueError(f"training data must have at least one entity, got {len(examples)} sentences with none")
-        labels, head = LabelSet(sorted(names)), head_class(config.head)
+        labels, head = labels or LabelSet(sorted(names)), head_class(config.head)
         quantile = 1.0 if head.kind == "linear-chain" else config.width_quantile
         widths = [s.width for example in examples for s in _structured(head, example)[0].segments]
         max_width = config.max_width or min(width_quantile(widths, quantile), MAX_WIDTH)
@@ -106,7 +114,10 @@ class Tagger(nn.Module):
         """The parts of the loss, one number per sentence each."""
         if batch.gold is None:
             raise ValueError("a batch must have gold to learn from, got one without")
-        return self.head.losses(self.vectors(batch), batch.lengths, batch.gold)
+        vectors, gold = self.vectors(batch), batch.gold
+        if isinstance(gold, SoftTargets):
+            return self.head.distillation_losses(vectors, batch.lengths, gold)
+        return self.head.losses(vectors, batch.lengths, gold)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         return self.losses(batch)

@@ -21,6 +21,7 @@ class DataCounts:
     unknown_tokens: int = 0  # of which nothing is known but the segments given
     vectors: str = ""  # which word vectors there are, and how much of the data has one
     started_from: tuple[str, ...] = ()  # what was taken from the weights of another model, and what was not
+    teacher: str = ""  # the model that this one is distilled from, and how
 
 
 @dataclass(frozen=True)

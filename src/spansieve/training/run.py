@@ -25,6 +25,7 @@ from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
 from spansieve.training.callbacks import DataCounts, Observer, Silent
 from spansieve.training.run_folder import CURVES, MODEL, RESULTS, RUN, about_run, check_folder, dotted, locked, on_disk
+from spansieve.training.teacher import Teacher
 from spansieve.training.trainer import Trainer
 from spansieve.training.warm_start import Start
 
@@ -62,28 +63,33 @@ def train(
     use_cpu: bool = False,
     before_step: Callable[[int, Tagger], None] | None = None,
     start_from: str | Path | None = None,
+    teacher: Teacher | None = None,
 ) -> TrainingResult:
     """Train, and keep the best model on dev in `folder/model`. With `resume`, a run that was interrupted goes on; where
     there is none in the folder, it starts.
 
     `before_step` is given the number of steps so far and the model as it then is; it may use torch's random
     numbers, but it must leave the weights alone. `start_from` is the folder of a model whose weights are the first:
-    those of its encoder, and of its head for the labels that both have; a run is resumed with the same one.
+    those of its encoder, and of its head for the labels that both have; a run is resumed with the same one. With a
+    `teacher`, the model learns from its distributions beside gold, and from them alone where nothing is known.
     """
     folder = Path(folder)
     head_class(config.model.head)  # which raises before anything is read or written
     _check_data(train_examples, dev_examples)
+    if teacher is not None:
+        config = teacher.student_config(config)
+        teacher.check_data(train_examples)
     check_known(test_examples or (), "test data")
     check_trackers(trackers)
     state = PartialState(cpu=use_cpu)
     start = None if start_from is None else Start.read(start_from)
-    about = about_run(config, train_examples, dev_examples, state.num_processes, start and start.name)
+    taught = None if teacher is None else teacher.about()
+    about = about_run(config, train_examples, dev_examples, state.num_processes, start and start.name, taught)
     with locked(folder) if state.is_main_process else nullcontext():
         check_folder(folder, about, resume)
         # Whatever is wrong with the settings shows here, before there is a run to resume.
-        trainer = Trainer(
-            config, train_examples, dev_examples, folder, observer or Silent(), trackers, use_cpu, before_step, start
-        )
+        own = (observer or Silent(), trackers, use_cpu, before_step, start, teacher)
+        trainer = Trainer(config, train_examples, dev_examples, folder, *own)
         state.wait_for_everyone()
         if state.is_main_process:
             on_disk(folder, lambda: write_durably(folder / RUN, json.dumps(about, indent=2) + "\n"))

@@ -6,6 +6,7 @@ model/         the best on dev: what `spansieve predict` takes
 results.json   configuration, history, scores
 curves.png     loss and dev scores over the epochs
 logs/          what a tracker has logged
+teacher.safetensors   of a distilled model: the distributions that it learned
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from spansieve.training.checkpoints import newest_checkpoint
 
 RUN, RESULTS, CURVES = "run.json", "results.json", "curves.png"
 CHECKPOINTS, MODEL, LOGS = "checkpoints", "model", "logs"
+TEACHER = "teacher.safetensors"
 LOCK = ".lock"
 FORMAT = 1
 
@@ -42,11 +44,14 @@ def about_run(
     dev_examples: Sequence[Example],
     processes: int,
     start: str | None = None,
+    teacher: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The description of a run: everything that the result follows from. `start` names the weights it started from."""
+    """The description of a run: everything that the result follows from. `start` names the weights it started from,
+    `teacher` the model that it is distilled from, and how."""
     data = _fingerprints(train_examples, dev_examples)
     about = {"format": FORMAT, "processes": processes, "config": to_dict(config), "data": data}
-    return about if start is None else about | {"start": start}
+    more = {"start": start, "teacher": teacher}
+    return about | {name: value for name, value in more.items() if value is not None}
 
 
 def _fingerprints(train_examples: Sequence[Example], dev_examples: Sequence[Example]) -> dict[str, str]:
@@ -85,7 +90,7 @@ def remove_run(folder: Path) -> None:
     """Remove what a run has written, and nothing else."""
     for name in (CHECKPOINTS, MODEL, LOGS):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (RUN, RESULTS, CURVES):
+    for name in (RUN, RESULTS, CURVES, TEACHER):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -141,7 +146,8 @@ def _read(folder: Path) -> dict[str, Any]:
             raise TrainingError(f"{path} must be of format {FORMAT}, got {known['format']}: another version wrote it")
         if not all(isinstance(known[name], dict) for name in ("config", "data")):
             raise ValueError("config and data must be objects")
-        return {name: known[name] for name in ("processes", "config", "data")} | {"start": known.get("start")}
+        more = {name: known.get(name) for name in ("start", "teacher")}
+        return {name: known[name] for name in ("processes", "config", "data")} | more
     except (ValueError, KeyError) as error:
         raise TrainingError(f"{path} is damaged: {error!r}") from error
 
@@ -161,6 +167,9 @@ def _differences(known: dict[str, Any], about: dict[str, Any]) -> list[str]:
     if known["start"] != about.get("start"):
         started, starts = (start or "new weights" for start in (known["start"], about.get("start")))
         differences.append(f"it started from {started} and now would from {starts}")
+    if known["teacher"] != about.get("teacher"):
+        old, new = (dotted(one or {}) for one in (known["teacher"], about.get("teacher")))
+        differences.append(f"its teacher was {old or 'none'} and is {new or 'none'}")
     return differences
 
 

@@ -38,6 +38,7 @@ from spansieve.training.callbacks import DataCounts, EpochReport, Observer, Step
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
 from spansieve.training.optimizer import EMA, build_optimizer, set_rates
 from spansieve.training.run_folder import CHECKPOINTS, LOGS, MODEL, TrainingError, on_disk
+from spansieve.training.teacher import Teacher, TeacherTargets
 from spansieve.training.warm_start import Start, take_weights
 
 SECONDS_PER_REPORT, STEPS_PER_REPORT = 0.5, 20
@@ -72,6 +73,7 @@ class Trainer:
         use_cpu: bool = False,
         before_step: Callable[[int, Tagger], None] | None = None,
         start: Start | None = None,
+        teacher: Teacher | None = None,
     ) -> None:
         self.config, self.folder, self.observer, self.before_step = config.training, folder, observer, before_step
         self.train_examples, self.dev_examples = train, dev
@@ -82,11 +84,19 @@ class Trainer:
                 f"got {len(train)}"
             )
         torch.manual_seed(self.config.seed)
-        self.tagger = Tagger.for_data(config.model, train, start and start.encoder_folder(config.model))
+        labels = None if teacher is None else teacher.tagger.labels
+        self.tagger = Tagger.for_data(config.model, train, start and start.encoder_folder(config.model), labels)
         started = take_weights(self.tagger, start) if start else ()
         self.tagger.to(self.accelerator.device)
         self.gold, counts = _gold(self.tagger, train, dev)
-        self.counts = replace(counts, started_from=started, vectors=_coverage(self.tagger, train, dev))
+        vectors = _coverage(self.tagger, train, dev)
+        taught = "" if teacher is None else teacher.described(train)
+        self.counts = replace(counts, started_from=started, vectors=vectors, teacher=taught)
+        self.targets: TeacherTargets | None = None
+        if teacher is not None:
+            self.tagger.head.check_teacher(teacher.tagger.head)
+            with self.accelerator.main_process_first():  # the others read what it has written
+                self.targets = teacher.targets(train, folder, self.accelerator.device)
         self.optimizer = build_optimizer(self.tagger, self.config)
         decay = self.config.ema_decay
         self.ema = None if decay is None else EMA(self.tagger, decay)
@@ -157,7 +167,10 @@ class Trainer:
     def _batch(self, part: Sequence[int]) -> Batch:
         seed, rate = f"{self.config.seed}/{self.progress.epoch}", self.config.uppercase_rate
         tokens = [uppercased(self.train_examples[i].tokens, rate, f"{seed}/{i}") for i in part]
-        return self.tagger.batch(tokens, [self.gold[i] for i in part], [self.train_examples[i].unknown for i in part])
+        gold = [self.gold[i] for i in part]
+        if self.targets is not None:
+            return self.targets.mixed(self.tagger.batch(tokens, gold), part, self.tagger)
+        return self.tagger.batch(tokens, gold, [self.train_examples[i].unknown for i in part])
 
     def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
         if self.before_step is not None:
