@@ -129,6 +129,8 @@ class OnnxBackend:
                     raise ModelError(f"{SCORERS} must give scores of {block.shape[:2]} tokens, got {shapes}")
                 # No span is wider than the sentence.
                 parts = [part if part.ndim < 4 else part[:, :, : max(num_tokens, 1)] for part in parts]
+                if block.shape[:2] == vectors.shape[:2]:
+                    return parts
                 if not scores:
                     scores = [np.empty((num_sentences, num_tokens, *part.shape[2:]), part.dtype) for part in parts]
                 for all_scores, part in zip(scores, parts):

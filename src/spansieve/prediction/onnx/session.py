@@ -55,15 +55,18 @@ class Session:
         missing = [name for name in self._inputs if name not in arrays]
         if missing:
             raise ModelError(f"a graph of the export wants {', '.join(missing)}, which this version does not make")
+        inputs = {name: arrays[name] for name in self._inputs}
+        with refusing(self._cannot):
+            return self._run_on_trial(inputs) if self._is_trial else self._session.run(None, inputs)
+
+    def _run_on_trial(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         options = self._runtime.RunOptions()
         timer = Timer(TRIAL_SECONDS, setattr, (options, "terminate", True))
-        with refusing(self._cannot):
-            if self._is_trial:
-                timer.start()
-            try:
-                return self._session.run(None, {name: arrays[name] for name in self._inputs}, options)
-            finally:
-                timer.cancel()
+        timer.start()
+        try:
+            return self._session.run(None, inputs, options)
+        finally:
+            timer.cancel()
 
 
 @functools.cache  # once: it is the process's
