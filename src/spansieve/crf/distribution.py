@@ -22,6 +22,8 @@ from spansieve.crf.kernels import Sums, reference
 from spansieve.crf.kernels.dispatch import can
 from spansieve.crf.kernels.semirings import KBest, LogSum, Max, Sample, Semiring
 
+MAX_BATCHED = 1 << 24  # numbers in the gradients that are computed at once
+
 
 class Distribution(ABC):
     """P(structure) = exp(score(structure) - log_partition), for each of B sentences by itself.
@@ -175,9 +177,14 @@ class Distribution(ABC):
             scores, transition = self._leaves(KBest(k), self.scores, self.transition)
             total = self._total(KBest(k), scores, transition)
             by_rank = []
-            for rank in range(k):
-                (is_part,) = _gradients(total[rank].sum(), (scores,), retain_graph=rank < k - 1)
-                by_rank.append(self._structures(is_part.sum(0) > 0))
+            # Several at a time: the recursion is walked back once for all of them.
+            at_once = max(1, min(k, MAX_BATCHED // max(scores.numel(), 1)))
+            for rows in torch.eye(k, dtype=total.dtype, device=total.device).split(at_once):
+                weights = rows[:, :, None].expand(-1, -1, self.num_sentences)
+                (is_part,) = _gradients(
+                    total, (scores,), len(rows), grad_outputs=weights, is_grads_batched=True, retain_graph=True
+                )
+                by_rank += [self._structures(one.sum(0) > 0) for one in is_part]
         values = total.detach().T.tolist()
         return [
             [(by_rank[rank][b], value) for rank, value in enumerate(values[b]) if value > -torch.inf]
@@ -345,12 +352,13 @@ def _second_order(distribution, scores, transition, to_marginals, to_counts):
     return to_scores[0], to_transition[0].sum(0)
 
 
-def _gradients(value: Tensor, leaves: Sequence[Tensor], **options) -> tuple[Tensor, ...]:
-    """torch.autograd.grad, with zeros for what the value does not depend on."""
+def _gradients(value: Tensor, leaves: Sequence[Tensor], *batched: int, **options) -> tuple[Tensor, ...]:
+    """torch.autograd.grad, with zeros for what the value does not depend on; `batched` many at once, if it is given."""
+    zeros = tuple(leaf.new_zeros(*batched, *leaf.shape) for leaf in leaves)
     if not value.requires_grad:
-        return tuple(torch.zeros_like(leaf) for leaf in leaves)
+        return zeros
     gradients = torch.autograd.grad(value, leaves, allow_unused=True, **options)
-    return tuple(torch.zeros_like(leaf) if g is None else g for g, leaf in zip(gradients, leaves))
+    return tuple(zero if g is None else g for g, zero in zip(gradients, zeros))
 
 
 def _product(probability: Tensor, score: Tensor) -> Tensor:
