@@ -160,9 +160,7 @@ async def _watch(attack: Attack) -> None:
 async def _send_slowly(attack: Attack, number: int) -> None:
     """Begin a request and never end it, byte by byte, until the connection is closed; then again."""
     beginning = slow_beginnings()[number % len(slow_beginnings())]
-    await asyncio.sleep(
-        random.Random(number).uniform(0.0, 10 * SECONDS_BETWEEN_BYTES)
-    )  # they do not know of each other
+    await asyncio.sleep(random.Random(number).uniform(0.0, 10 * SECONDS_BETWEEN_BYTES))  # each by itself
     while not attack.is_over:
         asked = time.perf_counter()
         try:

@@ -88,7 +88,8 @@ def serve(
     def on_ready() -> None:
         gc.collect()
         gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
-        sys.setswitchinterval(0.001)  # the connections wait so long, several times a request, for the model's thread
+        gc.set_threshold(20_000, 20, 200)  # answers by the thousand have no circles either
+        sys.setswitchinterval(1e-4)  # the connections wait so long, several times a request, for the model's thread
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     def load_model() -> TextPredictor:
@@ -99,10 +100,13 @@ def serve(
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("spansieve").setLevel(log_level.upper())
+    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
     try:
         server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
     finally:
         gc.unfreeze()
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)
 
 
 def _origins(given: Sequence[str]) -> list[str]:
