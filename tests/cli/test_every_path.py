@@ -39,6 +39,8 @@ MODELS = {
     "suggest MODEL": ("suggest", "PATH", "rows.jsonl"),
     "serve MODEL": ("serve", "PATH", "--port", "0"),
     "export MODEL": ("export", "PATH", "out"),
+    "distil TEACHER": ("distil", "PATH", "train.conll", "dev.conll", "--output", "out", "--cpu"),
+    "distil --texts": ("distil", "MODEL", "train.conll", "dev.conll", "--texts", "PATH", "--output", "out", "--cpu"),
     "push MODEL": ("push", "PATH", "org/name"),
     "compare A": ("compare", "PATH", "MODEL", "dev.conll"),
     "compare B": ("compare", "MODEL", "PATH", "dev.conll"),
@@ -67,11 +69,12 @@ FOLDERS_OUT = {
     "demo --output": ("demo", "--output", "PATH"),
     "train --output": ("train", "train.conll", "dev.conll", "--output", "PATH", "--cpu"),
     "predict-files --output": ("predict-files", "MODEL", "rows.jsonl", "--output", "PATH"),
+    "distil --output": ("distil", "MODEL", "train.conll", "dev.conll", "--output", "PATH", "--cpu"),
     "export OUT": ("export", "MODEL", "PATH"),
     "audit --runs": ("audit", "train.conll", "--runs", "PATH", "--output", "out.csv", "--cpu"),
 }
 COMMANDS = DATA | TEXTS | MODELS | OTHERS | FILES_OUT | FOLDERS_OUT
-VALID = {("notes.md", "predict --file"), ("notes.md", "rank"), ("notes.md", "suggest")}  # text is text
+VALID = {("notes.md", name) for name in ("predict --file", "rank", "suggest", "distil --texts")}  # text is text
 VALID |= {("empty", "data"), ("empty", "train --config")}  # no sentences, and no settings: all are the usual ones
 PATH_TYPES = ("Model", "ModelOrExport", "LabelledData", "TextFiles", "Files", "Fixed", "OutputFile", "JsonFile")
 OPTION_NAMES = {"json_file": "--json"}
@@ -148,6 +151,6 @@ def test_a_folder_cannot_be_written_over_a_file_or_what_is_not_its_own(type_comm
     Path("notes.md").write_text(PROSE)
     Path("other").mkdir()
     Path("other/mine.txt").write_text(PROSE)
-    if command in ("audit --runs", "train --output", "demo --output") and path == "other":
+    if command in ("audit --runs", "train --output", "distil --output", "demo --output") and path == "other":
         return  # whose own files stand beside what is there
     check_refused(*type_command(command, path), path)

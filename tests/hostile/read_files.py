@@ -15,6 +15,7 @@ from pathlib import Path
 
 from spansieve.data.formats import read_examples
 from tests.hostile.bad_files import damaged_files, write_case
+from tests.memory import peak_kilobytes
 
 MAX_ADDRESSES = 6 << 30  # bytes; the libraries map far more than they use
 
@@ -31,7 +32,7 @@ def main(seed: int, count: int) -> None:
                 kind, message = type(error).__name__, str(error).replace(folder, "FOLDER")
             outcome = {"name": name, "format": format, "kind": kind, "message": message}
             _answer({**outcome, "seconds": time.process_time() - begin})
-    _answer({"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10})
+    _answer({"megabytes": peak_kilobytes() >> 10})
 
 
 def _answer(values: dict[str, object]) -> None:

@@ -87,9 +87,10 @@ def test_no_token_is_left_out(reader):
 # ---- Memory ----------------------------------------------------------------------------------------------------------
 
 MEMORY = """
-import resource, sys
+import sys
 import torch
 from spansieve.prediction.predictor import load
+from tests.memory import peak_kilobytes
 
 torch.set_num_threads(1)
 folder, length = sys.argv[1], int(sys.argv[2])
@@ -97,11 +98,11 @@ predictor = load(folder)
 filler = "in was lives in works and "
 warm = filler * 50
 predictor.predict(warm, sentences=False)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kilobytes()
 text = filler * (length // 6) + "Ada"
 entities = predictor.predict(text, sentences=False)
 assert all(text[e.start:e.end] == e.text for e in entities)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak_kilobytes() - before)
 """
 
 

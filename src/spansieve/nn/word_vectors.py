@@ -9,17 +9,19 @@ Axes: N words, R rows, U distinct words, D dimensions of a vector.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from hashlib import blake2b
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save
 
 VECTORS, TOKENIZER = "vectors.safetensors", "tokenizer.json"  # in the folder of an encoder
 MAX_CACHED = 200_000  # words whose rows are kept at hand
 MAX_DIMENSIONS = 10_000
+MAX_HEADER = 1 << 16  # bytes, of a file of four arrays
 NONE = np.zeros(0, np.int64)
 
 
@@ -98,6 +100,8 @@ class WordVectors:
     # ---- On disk -----------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
+        from safetensors.numpy import save  # which a machine that only predicts need not have
+
         arrays = {"hashes": self.hashes, "rows": self.rows, "table": self.table, "scales": self.scales}
         (folder / VECTORS).write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
         if self.tokenizer is not None:
@@ -105,7 +109,7 @@ class WordVectors:
 
     @classmethod
     def load(cls, folder: Path) -> WordVectors:
-        arrays, tokenizer = load_file(folder / VECTORS), None
+        arrays, tokenizer = _mapped(folder / VECTORS), None
         if (folder / TOKENIZER).is_file():
             from tokenizers import Tokenizer
 
@@ -116,6 +120,23 @@ class WordVectors:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_known": {}}
+
+
+def _mapped(path: Path) -> dict[str, np.ndarray]:
+    """Map the arrays of a safetensors file into memory, of which only the rows that are looked up are read."""
+    types = {"U64": np.uint64, "I32": np.int32, "I8": np.int8, "F32": np.float32}
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        _check(size <= MAX_HEADER, f"{path} must have a header of at most {MAX_HEADER:,} bytes, got {size:,}")
+        header = json.loads(file.read(size))
+    arrays = {}
+    for name, about in header.items():
+        (begin, end), shape, kind = about["data_offsets"], tuple(about["shape"]), np.dtype(types[about["dtype"]])
+        _check(end - begin == prod(shape) * kind.itemsize and begin >= 0, f"{path} has a {name} of another size")
+        is_empty = begin == end
+        place = np.zeros(shape, kind) if is_empty else np.memmap(path, kind, "r", 8 + size + begin, shape)
+        arrays[name] = np.asarray(place)
+    return arrays
 
 
 def hash_of(word: str) -> int:

@@ -91,10 +91,11 @@ class Batcher(Generic[Answer]):
         limits: Limits,
         metrics: Metrics,
         on_failure: Callable[[BaseException], None] | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         self.limits, self.metrics = limits, metrics
         self.state = State.LOADING
-        self._prepare, self._on_failure = prepare, on_failure
+        self._prepare, self._on_failure, self._on_ready = prepare, on_failure, on_ready
         self._jobs: deque[Job[Answer]] = deque()
         self._taken: set[Job[Answer]] = set()  # those of the batch that is being read
         self._changed = threading.Condition()
@@ -163,6 +164,8 @@ class Batcher(Generic[Answer]):
             answer = self._prepare()
             if self.state is State.LOADING:
                 self.state = State.READY
+            if self._on_ready is not None:
+                self._on_ready()
             self._work(answer)
         except BaseException as error:  # whatever it is, no request may wait for a thread that is no more
             with self._changed:

@@ -50,9 +50,9 @@ class Service:
         self.metrics = Metrics()
         self.failure: BaseException | None = None
         self.server: Server | None = None
-        self._load_model, self._on_ready = load_model, on_ready
+        self._load_model = load_model
         self.info: ModelInfo  # from when the model is loaded
-        self.batcher: Batcher[Result] = Batcher(self._prepare, self.limits, self.metrics, self._failed)
+        self.batcher: Batcher[Result] = Batcher(self._prepare, self.limits, self.metrics, self._failed, on_ready)
         self.app = create_app(self.batcher, lambda: self.info, self.limits, token, cors_origins)
 
     def _prepare(self) -> Callable[[Sequence[Task]], list[Result]]:
@@ -63,8 +63,6 @@ class Service:
         worker.warm_up()
         self.info = model_info(self.name, predictor, self.limits)
         logger.info("%s is loaded and warm after %.1f s", self.name, time.perf_counter() - begin)
-        if self._on_ready is not None:
-            self._on_ready()
         return worker
 
     def _failed(self, error: BaseException) -> None:

@@ -447,13 +447,14 @@ def test_a_line_without_end_takes_no_more_than_it_may(tmp_path, monkeypatch):
 
 
 _READ = """
-import resource, sys
+import sys
 from spansieve.prediction.bulk.blocks import blocks_of, files_of
 from spansieve.prediction.bulk.rows import Columns
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+from tests.memory import peak_kilobytes
+before = peak_kilobytes()
 read = [block.read(Columns()) for block in blocks_of(files_of(sys.argv[1], "out"), 32 << 20)]
 print(sum(len(rows.texts) for rows in read), sum(len(rows.left_out) for rows in read))
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+print((peak_kilobytes() - before) >> 10)
 """
 
 
