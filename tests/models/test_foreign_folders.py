@@ -40,6 +40,13 @@ def pretrained(tmp_path_factory):
     return saved(folder / "model", model__encoder__name=str(tiny_encoder(folder / "encoder")))
 
 
+@pytest.fixture(scope="module")
+def with_vectors(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vectors")
+    (folder / "words.txt").write_text("ada 1 2\nlondon 3 4\n", encoding="utf-8")
+    return saved(folder / "model", model__builtin__vectors=str(folder / "words.txt"))
+
+
 def saved(folder: Path, **settings) -> Path:
     torch.manual_seed(0)
     save_model(Tagger.for_data(runs.config(**settings).model, runs.TRAIN), folder)
@@ -126,6 +133,17 @@ def test_weights_that_were_changed_and_sealed_again(builtin, place, mutation):
     tagger = loads_or_refuses(folder)
     if tagger is not None:  # other numbers, in the same shapes
         assert {name: weight.shape for name, weight in tagger.state_dict().items()} == shapes
+
+
+@FUZZ
+@given(mutation=mutations(["encoder/vectors.safetensors"]))
+def test_word_vectors_that_were_changed_and_sealed_again(with_vectors, place, mutation):
+    folder = copied(with_vectors, place)
+    mutate(folder, *mutation)
+    seal(folder)
+    tagger = loads_or_refuses(folder)
+    if tagger is not None:
+        assert tagger.encoder.features([["Ada", "none"]])["word_vectors"].shape[0] == 2
 
 
 @FUZZ
