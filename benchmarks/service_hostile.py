@@ -160,7 +160,6 @@ async def _watch(attack: Attack) -> None:
 async def _send_slowly(attack: Attack, number: int) -> None:
     """Begin a request and never end it, byte by byte, until the connection is closed; then again."""
     beginning = slow_beginnings()[number % len(slow_beginnings())]
-    await asyncio.sleep(random.Random(number).uniform(0.0, 10 * SECONDS_BETWEEN_BYTES))  # each by itself
     while not attack.is_over:
         asked = time.perf_counter()
         try:
@@ -233,8 +232,7 @@ def hostile_page(load: HostileLoad) -> ResultPage:
     about = (
         f"{load.seconds:g} s; the service wants a token. Good clients send one to four sentences without pause; a "
         "probe comes every tenth of a second, over a connection of its own. The slow ones send a byte a second of "
-        "headers or bodies, with the token, without, or nothing at all, come back when they are closed, and begin "
-        "within the first ten seconds, each by itself. One client "
+        "headers or bodies, with the token, without, or nothing at all, and come back when they are closed. One client "
         "sends the largest requests that are taken and one the constraints that cost most, both without pause. All "
         "share the machine. The times of slow clients are those until they were answered or closed."
     )
