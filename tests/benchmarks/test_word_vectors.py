@@ -22,6 +22,9 @@ def test_each_file_is_trained_with_once(terminal, tmp_path):
     page = (tmp_path / "word_vectors_cpu.md").read_text()
     assert "| wnut17 | none |" in page
     assert "| wnut17 | words.txt |" in page
-    assert f"wnut17: {len(words)} vectors of 2 dimensions, words.txt: of 100.0% of the training words" in page
+    assert (
+        f"wnut17: {len(words)} vectors of 2 dimensions, words.txt; there is one for 100.0% of the training words"
+        in page
+    )
     assert terminal(*command).code == 0
     assert made == {path: path.stat().st_mtime_ns for path in made}

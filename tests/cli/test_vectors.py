@@ -38,8 +38,8 @@ TRAIN = ["train", "train.conll", "dev.conll", "--output", "run", "--cpu", "--vec
 def test_the_folder_is_whole_and_every_way_finds_the_same(terminal, corpus, vectors, train_vectors):
     answer = terminal(*TRAIN, *SMALL, "--set", f"model.builtin.train_vectors={train_vectors}")
     assert answer.code == 0, answer.err
-    assert "9 vectors of 5 dimensions, words.vec: of " in answer.out
-    assert "% of the training words (" in answer.out
+    assert "9 vectors of 5 dimensions, words.vec; there is one for " in answer.out
+    assert "% of the training words and " in answer.out
     vectors.unlink()
     shutil.move(corpus / "run" / "model", corpus / "moved")
     assert json.loads((corpus / "moved" / "config.json").read_text())["model"]["builtin"]["vectors"] == "words.vec"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -151,8 +152,6 @@ def _numbers(line: bytes, size: int) -> np.ndarray | None:
 
 
 def _floats(text: bytes, count: int) -> np.ndarray | None:
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of text that is no number, which the count shows
         try:

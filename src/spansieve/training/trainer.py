@@ -352,9 +352,9 @@ def _coverage(tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]) 
         counts = Counter(token for example in examples for token in example.tokens)
         found = {word: count for word, count in counts.items() if word in vectors}
         shares = (len(found) / max(len(counts), 1), sum(found.values()) / max(counts.total(), 1))
-        parts.append(f"{shares[0]:.1%} of the {name} words ({shares[1]:.1%} of the tokens)")
+        parts.append(f"{shares[0]:.1%} of the {name} words and {shares[1]:.1%} of the tokens")
     source = portable_config(tagger.config).builtin.vectors
-    return f"{len(vectors):,} vectors of {vectors.size} dimensions, {source}: of {' and '.join(parts)}"
+    return f"{len(vectors):,} vectors of {vectors.size} dimensions, {source}; there is one for {', '.join(parts)}"
 
 
 def score_on(
