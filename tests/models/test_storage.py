@@ -6,6 +6,8 @@ import json
 import pickle
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -249,3 +251,15 @@ def test_names_of_encoders(tmp_path):
     assert named("someone/their-encoder") == "someone/their-encoder"
     assert named(str(tmp_path)) == tmp_path.name
     assert named(str(tmp_path / BUILTIN)) == "builtin-encoder"  # not to be taken for ours
+
+
+def test_loading_draws_no_weights_and_needs_no_compiler(builtin):
+    """To draw weights on the meta device torch imports its compiler, which takes longer than all else."""
+    program = (
+        "import sys, torch, spansieve\n"
+        "state = torch.get_rng_state()\n"
+        "spansieve.load(sys.argv[1]).predict('Ada lives in Rome.')\n"
+        "assert torch.equal(state, torch.get_rng_state())\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(builtin[1])], check=True, timeout=120)

@@ -19,6 +19,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from spansieve.config import BUILTIN, ModelConfig, from_dict, to_dict
 from spansieve.models.tagger import Tagger
@@ -87,13 +88,26 @@ def load_model(folder: str | Path, device: str | torch.device = "cpu") -> Tagger
         if config.encoder.name != BUILTIN:
             check_encoder(folder / ENCODER, shapes)
         # First without memory for its weights: what it needs is known to be in the file before it is allocated.
-        with torch.device("meta"):
+        with torch.device("meta"), WithoutInitialisation():
             check_shapes(Tagger(config, labels, folder / ENCODER).state_dict(), shapes, folder / WEIGHTS)
-        tagger = Tagger(config, labels, folder / ENCODER)
+        with WithoutInitialisation():
+            tagger = Tagger(config, labels, folder / ENCODER)
         weights = load_file(folder / WEIGHTS)
         check_numbers(weights, folder / WEIGHTS)
         tagger.load_state_dict(weights)
     return tagger.to(usable).eval()
+
+
+class WithoutInitialisation(TorchFunctionMode):
+    """Modules made within have weights without values, for those that are loaded. On the meta device torch would import
+    its compiler to draw them, which takes as long as all the rest of loading a small model."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def checked_description(folder: Path) -> dict[str, Any]:
