@@ -289,20 +289,26 @@ def _place(piece, begin, first_token, words, starts, ends, word, start, end):
 
 def _traits_of(word: str) -> int:
     first, last = word[0], word[-1]
-    is_abbreviation = len(word) > 1 and last == "." and first != "."
-    traits = (
-        (END_MARK, last in rules.END_MARKS),
-        (ALWAYS_ENDS, last in rules.ALWAYS_END),
-        (CLOSING, word in rules.CLOSING),
-        (CONTINUES, first.islower() or first in ",;:"),
-        (ABBREVIATION, is_abbreviation),
-        (ENDING_ABBREVIATION, is_abbreviation and len(word) > 2 and word not in rules.NEVER_END),
-        (STARTER, rules.STARTERS.fullmatch(word) is not None),
-        (POINT, word == "."),
-        (FIRST_DIGIT, first.isdigit()),
-        (LAST_DIGIT, last.isdigit()),
-    )
-    return sum(trait for trait, has in traits if has)
+    traits = _traits_of_first(first) | _traits_of_last(last) | _TRAITS_OF_WORDS.get(word, 0)
+    if last == "." and len(word) > 1 and first != ".":
+        traits |= ABBREVIATION
+        if len(word) > 2 and word not in rules.NEVER_END:
+            traits |= ENDING_ABBREVIATION
+    return traits
+
+
+_TRAITS_OF_WORDS = dict.fromkeys(rules.CLOSING, CLOSING) | dict.fromkeys(rules.STARTERS, STARTER) | {".": POINT}
+
+
+@functools.lru_cache
+def _traits_of_first(character: str) -> int:
+    return CONTINUES * (character.islower() or character in ",;:") | FIRST_DIGIT * character.isdigit()
+
+
+@functools.lru_cache
+def _traits_of_last(character: str) -> int:
+    is_mark, always = character in rules.END_MARKS, character in rules.ALWAYS_END
+    return END_MARK * is_mark | ALWAYS_ENDS * always | LAST_DIGIT * character.isdigit()
 
 
 @compiled

@@ -91,11 +91,12 @@ CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*(?:\r?\n|\r)|\r\r")
 NEVER_END = frozenset(f"{word}." for word in f"{_TITLES}|No|Nos|vs|cf|pp|Fig|Figs|Vol|Nr".split("|"))
 # Words that begin a sentence far more often than they follow an abbreviation within one.
-STARTERS = re.compile(
-    r"The|A|An|He|She|It|They|We|You|I|In|On|At|But|And|However|This|That|These|Those|There|His|Her|Its|"
-    r"Their|If|When|While|After|Before|Since|Although|For|As|By|With|From|According|Meanwhile|Also|Some|"
-    r"Many|What|Who|How|Why"
+_STARTERS = (
+    "The|A|An|He|She|It|They|We|You|I|In|On|At|But|And|However|This|That|These|Those|There|His|Her|Its|"
+    "Their|If|When|While|After|Before|Since|Although|For|As|By|With|From|According|Meanwhile|Also|Some|"
+    "Many|What|Who|How|Why"
 )
+STARTERS = frozenset(_STARTERS.split("|"))
 
 
 def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
@@ -206,7 +207,7 @@ def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
     if not gap or following.text[0].islower() or following.text[0] in ",;:":
         return False
     if len(word) > 1 and word[-1] == "." and word[0] != ".":  # an abbreviation
-        return word not in NEVER_END and len(word) > 2 and STARTERS.fullmatch(following.text) is not None
+        return word not in NEVER_END and len(word) > 2 and following.text in STARTERS
     # "7. 5" is a number with a blank in it.
     return not (word == "." and mark and tokens[mark - 1].text[-1].isdigit() and following.text[0].isdigit())
 
