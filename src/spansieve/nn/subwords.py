@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 MAX_CACHED = 200_000  # tokens, some two hundred bytes each
+WORDS_AT_ONCE = 1_000  # that are cut
 LOWER, UPPER, TITLE, MIXED, NUMBER, OTHER = range(1, 7)
 NUM_CASINGS = 7  # 0 stands for what is no token
 Array = TypeVar("Array", bound=Any)  # of NumPy or of torch
@@ -183,13 +184,15 @@ class SubwordReader:
 
     def learn(self, words: Sequence[str]) -> None:
         """Take over the next words of the vocabulary."""
-        self._words += words
         if not self._subwords_of.is_random:
-            new = SubwordsOfTokens.of(self._subwords_of.cut(words), self.layout.unknown)
-            self._known = SubwordsOfTokens(*(np.concatenate(pair) for pair in zip(self._known, new)))
-            self._first = self._known.counts.cumsum() - self._known.counts
+            # Not all at once: a list per word would have the garbage collector go through all there is in the process.
+            parts = [words[i : i + WORDS_AT_ONCE] for i in range(0, len(words), WORDS_AT_ONCE)]
+            new = (SubwordsOfTokens.of(self._subwords_of.cut(part), self.layout.unknown) for part in parts)
+            self._known = SubwordsOfTokens(*(np.concatenate(columns) for columns in zip(self._known, *new)))
+            self._first = _bounds(self._known.counts)[:-1]
         if self.layout.casing:
             self._casing = np.concatenate((self._casing, np.fromiter(map(casing_of, words), np.int64, len(words))))
+        self._words += words
 
     def sizes(self, word: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """The size of each sentence as input, special subwords included, (B,); `word`: the tokens of all, (T,)."""

@@ -217,8 +217,8 @@ class _Slots:
         self._free = deque(_Slot(i * BYTES_OF_CHUNK, BYTES_OF_CHUNK) for i in range(number))
 
     def take(self) -> _Slot | None:
-        """A free slot, if there is one."""
-        return self._free.popleft() if self._free else None
+        """A free slot, if there is one: the last that was used, whose memory is near."""
+        return self._free.pop() if self._free else None
 
     def free(self, slot: _Slot) -> None:
         self._free.append(slot)
