@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import itertools
 import os
 import pickle
@@ -29,7 +30,8 @@ from spansieve.models.heads import HEADS
 from spansieve.models.torch_backend import TorchBackend, candidates_to_host, pack, takes_ready_masks
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import feature_workers
-from spansieve.prediction.pipeline import Pipeline, reader_of
+from spansieve.prediction.feature_workers import Prepared
+from spansieve.prediction.pipeline import ChunkOfTexts, Pipeline, reader_of
 from spansieve.prediction.predictor import Predictor
 from tests.data.blank_tokenizer import cut_at_blanks
 from tests.nn.tiny import bert_folder, roberta_folder
@@ -216,6 +218,16 @@ def test_a_text_as_one_sequence(predictor):
     with pipeline(predictor, sentences=False) as made:
         found = [entities for _, entities in made.stream(TEXTS)]
     check_equal(found, predictor.predict_texts(TEXTS, sentences=False))
+
+
+def test_entities_that_are_let_go_are_no_work_for_the_garbage_collector():
+    columns = (np.arange(20_000) // 10, *np.zeros((2, 20_000), np.int64), np.ones(20_000, np.int64))
+    chunk = ChunkOfTexts(["x"] * 2_000, Prepared([], *columns), ("", "a"), False, 0.0)
+    chunk._columns.append(columns)
+    gc.collect()
+    before = [generation["collections"] for generation in gc.get_stats()]
+    assert sum(len(entities) for _, entities in chunk.entities()) == 20_000
+    assert [generation["collections"] for generation in gc.get_stats()][1:] == before[1:]
 
 
 def test_half_precision_changes_little(predictor):
