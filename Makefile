@@ -22,7 +22,7 @@ test-all: $(READY) lint
 # The kernels with Numba's checks of every index, compiled apart from the others.
 test-bounds: $(READY)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-bounds $(BIN)/python -m pytest -n 2 -m "not slow and not browser" \
-	  tests/crf tests/decoding tests/nn/test_span_hidden_layer.py
+	  tests/crf tests/decoding tests/data/test_block_tokenizer.py tests/nn/test_span_hidden_layer.py
 
 # The page in a real Chromium, which must be there: on Debian the packages chromium and chromium-driver.
 test-browser: $(READY)

@@ -6,9 +6,11 @@ and decides. Each is measured alone, then all together: the whole cannot be fast
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,11 @@ from torch import Tensor
 from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import seconds_of
 from spansieve.data.example import Example
-from spansieve.data.tokenizer import sequences_of_text, tokens_of_text
 from spansieve.decoding.decoders import Decoded
+from spansieve.models.inference import PreparedBatch
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Batch
-from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedBatch
+from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, Preparer
 from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Pipeline, Precision
 from spansieve.prediction.predictor import load
 from spansieve.prediction.text_predictor import chunks_of
@@ -73,10 +75,10 @@ def run_bulk_speed(
     tagger = load_model(model, device)
     with Pipeline(tagger, setting.workers, setting.precision, batch_tokens=setting.batch_tokens) as pipeline:
         stages = _Stages(pipeline, sample)
+        _measure_preparing(stages, rates, texts_of(examples, 1, repeated=False))
         of_device, of_host = _measure_alone(stages, rates, device)
-        _drain(pipeline.stream(texts[: max(1, len(texts) // 10)]))  # now every process has started
-        seconds = seconds_of(lambda: _drain(pipeline.prepared(texts)))
-        preparing = rates.add("all preparing", f"{setting.workers} processes", num_words, seconds)
+        preparing, of_transfer = _measure_processes(pipeline, texts, rates, setting.workers)
+        of_host += of_transfer * stages.num_words / num_words
         reading = rates.add("all of the device's work", device, stages.num_words, of_device)
         hosting = rates.add("all of this process's work", "this process", stages.num_words, of_host)
         bound, by = min((preparing, "preparing"), (reading, "the device"), (hosting, "this process"))
@@ -94,11 +96,36 @@ def bulk_page(measured: Measured, data: str, device: str) -> ResultPage:
     return ResultPage(f"bulk_{device}", title, [Table(measured.rows), *profile], device=device)
 
 
+def _measure_preparing(stages: _Stages, rates: _Rates, once: Sequence[str]) -> None:
+    """What one process does; `once`: the corpus, of which a process that has just started knows no word."""
+    words = stages.num_words
+    rates.add("tokens and sentences", "one process", words, _best(stages.tokenize))
+    rates.add("subwords and batches", "one process", words, _best(stages.read))
+    fresh: list[Preparer] = [pickle.loads(pickle.dumps(stages.pipeline.preparer)) for _ in range(ROUNDS)]
+    seconds = min(seconds_of(partial(_drain, map(preparer, _chunks(once)))) for preparer in fresh)
+    rates.add("all of it, of words never seen before", "one process", count_words(once), seconds)
+
+
+def _measure_processes(pipeline: Pipeline, texts: Sequence[str], rates: _Rates, workers: int) -> tuple[float, float]:
+    """The rate at which all processes prepare, and the seconds of this process that it takes."""
+    num_words = count_words(texts)
+    for _ in range(2):  # now every process has started, and knows the words
+        _drain(pipeline.prepared(texts))
+    times = []
+    for _ in range(ROUNDS):
+        begin, begin_here = time.perf_counter(), time.process_time()
+        _drain(pipeline.prepared(texts))
+        times.append((time.perf_counter() - begin, time.process_time() - begin_here))
+    seconds, here = min(times)
+    rate = rates.add("all preparing", f"{workers} processes" if workers else "a thread", num_words, seconds)
+    if workers:
+        rates.add("sending texts, taking batches over", "this process", num_words, here)
+    return rate, here if workers else 0.0
+
+
 def _measure_alone(stages: _Stages, rates: _Rates, device: str) -> tuple[float, float]:
     """Seconds that the device has to do with the sample, and this process."""
     words = stages.num_words
-    rates.add("tokens and sentences", "one process", words, _best(stages.tokenize))
-    rates.add("subwords and batches, remembered", "one process", words, _best(stages.read))
     with torch.inference_mode():
         starting, encoding = stages.encode()
         rates.add("encoder", device, words, encoding)
@@ -120,8 +147,9 @@ def _measure_predictor(model: Path, sample: Sequence[str], rates: _Rates, device
     rates.add("Predictor.predict_texts", f"{device}, fp32", count_words(few), seconds)
 
 
-def texts_of(examples: Sequence[Example], words: int) -> list[str]:
-    """Texts of ten sentences, blank lines between them, over and over until there are as many words."""
+def texts_of(examples: Sequence[Example], words: int, repeated: bool = True) -> list[str]:
+    """Texts of ten sentences, blank lines between them, over and over until there are as many words; or all of them
+    once."""
     sentences = [example.tokens for example in examples if example.tokens]
     if not sentences:
         raise ValueError("data must hold at least one sentence with tokens, got none")
@@ -132,7 +160,7 @@ def texts_of(examples: Sequence[Example], words: int) -> list[str]:
             part = sentences[low : low + SENTENCES_IN_TEXT]
             texts.append("\n\n".join(map(" ".join, part)))
             found += sum(map(len, part))
-            if found >= words:
+            if repeated and found >= words:
                 break
     return texts
 
@@ -140,6 +168,10 @@ def texts_of(examples: Sequence[Example], words: int) -> list[str]:
 def count_words(texts: Sequence[str]) -> int:
     """As the corpus has them: punctuation counts."""
     return sum(len(text.split()) for text in texts)
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    return chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK)
 
 
 def _drain(stream: Iterable[Any]) -> None:
@@ -159,28 +191,21 @@ class _Stages:
     def __init__(self, pipeline: Pipeline, texts: Sequence[str]) -> None:
         self.pipeline, self.texts = pipeline, texts
         self.num_words = count_words(texts)
-        chunks = chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK)
-        self.chunks: list[tuple[list[str], Prepared]] = [(part, pipeline.preparer(part)) for part in chunks]
+        preparer = pipeline.preparer
+        self.chunks: list[tuple[list[str], Prepared]] = [(part, preparer(part)) for part in _chunks(texts)]
+        self.blocks = [preparer.tokens(part) for part, _ in self.chunks]
         self.batches: list[tuple[PreparedBatch, Batch]] = [
             (batch, pipeline.backend.on_device(batch)) for _, prepared in self.chunks for batch in prepared.batches
-        ]
-        self.words = [
-            [[t.text for t in s] for text in part for s in sequences_of_text(text)] for part, _ in self.chunks
         ]
         self.vectors: list[Tensor] = []
         self.decoding: list[Callable[[], Decoded]] = []
         self.decoded: list[Decoded] = []
 
     def tokenize(self) -> None:
-        for text in self.texts:
-            sequences_of_text(text, tokens_of_text)
+        _drain(map(self.pipeline.preparer.tokens, (part for part, _ in self.chunks)))
 
     def read(self) -> None:
-        reader = self.pipeline.preparer.reader
-        for words, (_, prepared) in zip(self.words, self.chunks):
-            reader.sizes(words)
-            for batch in prepared.batches:
-                reader.features([words[i] for i in batch.sentence])
+        _drain(map(self.pipeline.preparer.batches, self.blocks))
 
     def encode(self) -> tuple[float, float]:
         """Seconds until all is started, and until all is done."""

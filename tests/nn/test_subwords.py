@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from spansieve.config import EncoderConfig
 from spansieve.nn import pretrained_encoder, subwords
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
-from spansieve.nn.subwords import SubwordCache, Window, pooled, windows_over
+from spansieve.nn.subwords import SubwordCache, SubwordLayout, SubwordReader, Window, pooled, windows_over
 from tests.nn.tiny import bert_folder, change_settings, roberta_folder
 
 WORDS = [
@@ -117,6 +117,16 @@ def test_bpe_dropout_is_drawn_anew_each_time():
     tokenizer.model.dropout = 0.5
     cache = SubwordCache(tokenizer)
     assert len({tuple(cache(["Paris"])[0]) for _ in range(50)}) > 1
+
+
+def test_a_reader_draws_anew_with_bpe_dropout():
+    tokenizer = byte_level(True)
+    tokenizer.model.dropout = 0.5
+    reader = SubwordReader(SubwordLayout((0,), (1,), 2, 3, 50, 0.2, False), SubwordCache(tokenizer))
+    reader.learn(["Paris"])
+    word, lengths = np.zeros(50, np.int64), np.ones(50, np.int64)
+    assert len(set(map(tuple, reader.features(word, lengths)["input_ids"].tolist()))) > 1
+    assert len(set(reader.sizes(word, lengths).tolist())) > 1
 
 
 def test_the_cache_has_a_limit(monkeypatch):

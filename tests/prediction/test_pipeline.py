@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
+import itertools
 import os
 import pickle
 import signal
@@ -22,13 +24,16 @@ from spansieve.crf import FilteredSemiMarkov, filtered_semi_markov
 from spansieve.crf.candidates import candidate_mask
 from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
+from spansieve.data import block_tokenizer
 from spansieve.data.overlap_resolution import depths
 from spansieve.models.heads import HEADS
 from spansieve.models.torch_backend import TorchBackend, candidates_to_host, pack, takes_ready_masks
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import feature_workers
-from spansieve.prediction.pipeline import Pipeline, reader_of
+from spansieve.prediction.feature_workers import Prepared
+from spansieve.prediction.pipeline import ChunkOfTexts, Pipeline, reader_of
 from spansieve.prediction.predictor import Predictor
+from tests.data.blank_tokenizer import cut_at_blanks
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction import trained as training
 
@@ -121,14 +126,84 @@ def test_packed_candidates_give_the_same(head, batch_tokens, request):
 
 
 def test_other_processes_prepare_the_same_and_if_one_dies_nobody_waits_for_it(predictor, small_chunks):
-    with pipeline(predictor, workers=1) as made:
-        for texts in (TEXTS, [], TEXTS[:1]):  # one after the other, by the same processes
+    before = shared_bytes()
+    with pipeline(predictor, workers=2) as made:
+        slots = made.prepared._slots._free
+        num_slots = len(slots)
+        processes = made.prepared._pool._processes
+        assert len(processes) == 2  # both, before there is any work
+        for texts in (TEXTS, [], TEXTS[:1], TEXTS * 10):  # one after the other, by the same processes
             found = [entities for _, entities in made.stream(texts)]
             check_equal(found, predictor.predict_texts(texts))
-        process = next(iter(made.prepared._pool._processes.values()))
-        os.kill(process.pid, signal.SIGKILL)
+            assert len(slots) == num_slots  # what held memory is gone, and gave it back
+        held = [prepared for _, prepared in made.prepared(TEXTS * 3)]  # more than there are slots
+        assert len(slots) == 0
+        for ours, (_, theirs) in zip(held, made.prepared(TEXTS * 3)):
+            check_prepared(ours, theirs)
+        stream = made.stream(TEXTS * 10)
+        next(stream)
+        stream.close()
+        del held, ours, theirs, stream
+        wait_until(lambda: len(slots) == num_slots)
+        assert before < shared_bytes() < before + num_slots * feature_workers.BYTES_OF_CHUNK + (1 << 20)
+        os.kill(next(iter(processes)), signal.SIGKILL)
         with pytest.raises(RuntimeError, match="try with fewer workers"):
-            list(made.stream(TEXTS))
+            for _ in made.stream(itertools.repeat(TEXTS[0])):  # until it is noticed
+                pass
+    assert shared_bytes() == before
+    with pytest.raises(RuntimeError, match=r"texts must be given before close\(\)"):
+        list(made.stream(TEXTS))
+
+
+def test_what_does_not_fit_into_a_slot_goes_through_the_pipe(predictor, small_chunks, monkeypatch):
+    monkeypatch.setattr(feature_workers, "BYTES_OF_CHUNK", 4_000)
+    with pipeline(predictor, workers=1) as made:
+        sizes = [sum(array.nbytes for array in prepared[1:]) for _, prepared in made.prepared(TEXTS)]
+        assert min(sizes) < 4_000
+        check_equal([entities for _, entities in made.stream(TEXTS)], predictor.predict_texts(TEXTS))
+        assert len(made.prepared._slots._free) == 1 + feature_workers.CHUNKS_AHEAD + feature_workers.CHUNKS_IN_USE
+
+
+def test_a_tokenizer_of_ones_own_in_other_processes(predictor, small_chunks):
+    expected = Predictor(predictor.tagger, cut_at_blanks).predict_texts(TEXTS)
+    with pipeline(predictor, workers=1, tokenizer=cut_at_blanks) as made:
+        check_equal([entities for _, entities in made.stream(TEXTS)], expected)
+        with pytest.raises(ValueError, match="a tokenizer's tokens must be in order"):
+            list(made.stream([*TEXTS, "backwards"]))
+        check_equal([entities for _, entities in made.stream(TEXTS)], expected)  # the others go on
+
+
+def check_prepared(ours, theirs):
+    for one, other in zip(ours[1:], theirs[1:]):
+        np.testing.assert_array_equal(one, other)
+    assert len(ours.batches) == len(theirs.batches)
+    for one, other in zip(ours.batches, theirs.batches):
+        assert one.features.keys() == other.features.keys()
+        for name in one.features:
+            np.testing.assert_array_equal(one.features[name], other.features[name])
+
+
+def shared_bytes() -> int:
+    """What this process shares with others, in files of no name; 0 where the system does not say."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if "/pym-" in line]
+    return sum(int(end, 16) - int(start, 16) for start, end in (line[0].split("-") for line in lines))
+
+
+def wait_until(is_true):
+    until = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_what_is_known_of_words_has_a_limit(predictor, small_chunks, monkeypatch):
+    monkeypatch.setattr(block_tokenizer, "MAX_WORDS", 3)
+    with pipeline(predictor) as made:
+        check_equal([entities for _, entities in made.stream(TEXTS)], predictor.predict_texts(TEXTS))
+        assert made.preparer.tokenizer.is_full
+        assert len(made.preparer.tokenizer.words) < 30
 
 
 def test_without_probabilities(predictor, request):
@@ -143,6 +218,16 @@ def test_a_text_as_one_sequence(predictor):
     with pipeline(predictor, sentences=False) as made:
         found = [entities for _, entities in made.stream(TEXTS)]
     check_equal(found, predictor.predict_texts(TEXTS, sentences=False))
+
+
+def test_entities_that_are_let_go_are_no_work_for_the_garbage_collector():
+    columns = (np.arange(20_000) // 10, *np.zeros((2, 20_000), np.int64), np.ones(20_000, np.int64))
+    chunk = ChunkOfTexts(["x"] * 2_000, Prepared([], *columns), ("", "a"), False, 0.0)
+    chunk._columns.append(columns)
+    gc.collect()
+    before = [generation["collections"] for generation in gc.get_stats()]
+    assert sum(len(entities) for _, entities in chunk.entities()) == 20_000
+    assert [generation["collections"] for generation in gc.get_stats()][1:] == before[1:]
 
 
 def test_half_precision_changes_little(predictor):
@@ -235,17 +320,37 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
-def test_remembered_subwords_are_those_of_the_tokenizer(folder_of, tmp_path):
-    config = EncoderConfig(name=folder_of(tmp_path / "encoder"), casing=True)
-    encoder = PretrainedEncoder(config)
-    reader = pickle.loads(pickle.dumps(reader_of(encoder)))
-    for _ in range(2):  # the second time from memory
-        expected, found = encoder.features(ODD), reader.features(ODD)
+def numbered(sentences):
+    """The distinct words of sentences, the number of each token's, and the lengths."""
+    words = sorted({word for sentence in sentences for word in sentence})
+    flat = [words.index(word) for sentence in sentences for word in sentence]
+    return words, np.array(flat), np.array([len(sentence) for sentence in sentences])
+
+
+def check_reader(reader, encoder):
+    for sentences in (ODD[:1], ODD, ODD[::-1]):
+        reader.clear()
+        words, word, lengths = numbered(sentences)
+        for part in (words[:2], words[2:]):  # as they come, chunk by chunk
+            reader.learn(part)
+        expected, found = encoder.features(sentences), reader.features(word, lengths)
         assert found.keys() == expected.keys()
         for name, array in found.items():
             np.testing.assert_array_equal(array, expected[name].numpy())
-    assert reader.sizes(ODD) == [2 + size for size in encoder.sizes(ODD)]  # one more at either end
+        num_special = reader.sizes(word, lengths) - encoder.sizes(sentences)
+        assert set(num_special.tolist()) == {2 if encoder.is_pretrained else 0}  # one more at either end
+
+
+@pytest.mark.parametrize("casing", [False, True])
+@pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
+def test_a_reader_reads_what_the_encoder_would(folder_of, casing, tmp_path):
+    encoder = PretrainedEncoder(EncoderConfig(name=folder_of(tmp_path / "encoder"), casing=casing))
+    check_reader(pickle.loads(pickle.dumps(reader_of(encoder))), encoder)
+
+
+def test_the_reader_of_the_builtin_encoder():
+    encoder = trained().tagger.encoder
+    check_reader(pickle.loads(pickle.dumps(reader_of(encoder))), encoder)
 
 
 @pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
@@ -267,9 +372,8 @@ def test_texts_are_prepared_without_torch():
 ORPHAN = """
 import time
 from spansieve.data.tokenizer import tokens_of_text
-from spansieve.nn.word_features import WordFeatures
+from spansieve.nn.word_features import WordFeatures, WordReader
 from spansieve.prediction.feature_workers import Preparer, PreparedAhead
-from spansieve.prediction.feature_workers import WordReader
 
 if __name__ == "__main__":
     ahead = PreparedAhead(Preparer(WordReader(WordFeatures(64)), tokens_of_text, True, 100, 10), 1)

@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 from typing import TypeVar
 
+import numpy as np
+
 from spansieve.data.example import Example
 
 STEPS_IN_POOL = 50  # sentences of so many steps are sorted by length together: little padding, much chance
@@ -52,16 +54,17 @@ def process_batches(step: Sequence[int], process: int, processes: int, parts: in
     return [list(own[part::parts]) for part in range(parts) if part < len(own)]
 
 
-def batches_by_length(lengths: Sequence[int], max_tokens: int, max_sentences: int) -> Iterator[list[int]]:
+def batches_by_length(lengths: Sequence[int] | np.ndarray, max_tokens: int, max_sentences: int) -> Iterator[list[int]]:
     """Batch sentences of like length, padding counted: each index once. A longer sentence stands alone."""
-    batch: list[int] = []
-    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if batch and (len(batch) == max_sentences or (len(batch) + 1) * lengths[i] > max_tokens):
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
+    order = np.argsort(lengths, kind="stable").tolist()
+    first = 0  # of the batch
+    for place, length in enumerate(np.sort(lengths).tolist()):
+        size = place - first
+        if size and (size == max_sentences or (size + 1) * length > max_tokens):
+            yield order[first:place]
+            first = place
+    if order:
+        yield order[first:]
 
 
 def batches_of_groups(

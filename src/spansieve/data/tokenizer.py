@@ -45,6 +45,7 @@ _PICTURE = "[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U00
 _MODIFIER = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
 
 _LETTER = r"[^\W\d_]"
+NAME_LETTER = r"[^\W\d_a-z]"  # begins what may follow the initial of a name
 _WORD = rf"[^\W{_UNSPACED}]+(?:[{_MARKS}]+[^\W{_UNSPACED}]*)*"
 _CLITIC = r"(?i:s|re|ve|ll|d|m)\b"
 _TITLES = "Mr|Mrs|Ms|Messrs|Dr|Prof|Gen|Sen|Rep|Gov|Lt|Col|Sgt|Capt|Cmdr|Adm|Maj|Rev|Hon|St|Mt|Ft|Sr|Sra|Srta|Mme|Mlle"
@@ -53,7 +54,7 @@ _SHORT = (
     "|Nos|Fig|Figs|Vol|pp|cf|Ph\\.D|M\\.Sc|resp|bzw|usw|Nr|Str|Calif|Mass|Conn|Fla|Ariz|Mich|Minn|Wis|Tenn|Ore|Colo"
 )
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     "|".join(
         (
             # Web addresses, without the punctuation behind them; mail addresses; @names and #topics.
@@ -63,7 +64,7 @@ _TOKEN = re.compile(
             # Dr. and Inc.; U.S., p.m. and U.S.-based; the initial in J. Smith.
             rf"(?<!\w)(?:{_TITLES}|{_SHORT})\.(?![\w.])",
             rf"(?<!\w)(?:{_LETTER}\.){{2,}}(?:{_LETTER}(?!\w))?(?:-{_WORD})*",
-            r"(?<![\w.])[A-Z]\.(?=\s+[^\W\d_a-z])",
+            rf"(?<![\w.])[A-Z]\.(?=\s+{NAME_LETTER})",
             # Brackets as treebanks spell them; US$.
             r"-[LR][RSC]B-|(?<!\w)(?:US|HK|NZ|AU|[ACMS])\$",
             # What stands before n't; n't; 's and its like.
@@ -84,17 +85,18 @@ _TOKEN = re.compile(
     )
 )
 
-_ALWAYS_END = frozenset("。！？｡؟۔।॥։።")
-_END_MARKS = _ALWAYS_END | frozenset(".!?…")  # one of which ends the last token of a sentence
-_CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", "''", "›", "）", "】"))
+ALWAYS_END = frozenset("。！？｡؟۔।॥։።")
+END_MARKS = ALWAYS_END | frozenset(".!?…")  # one of which ends the last token of a sentence
+CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", "''", "›", "）", "】"))
 _BLANK_LINE = re.compile(r"\n[^\S\n]*(?:\r?\n|\r)|\r\r")
-_NEVER_END = frozenset(f"{word}." for word in f"{_TITLES}|No|Nos|vs|cf|pp|Fig|Figs|Vol|Nr".split("|"))
+NEVER_END = frozenset(f"{word}." for word in f"{_TITLES}|No|Nos|vs|cf|pp|Fig|Figs|Vol|Nr".split("|"))
 # Words that begin a sentence far more often than they follow an abbreviation within one.
-_STARTERS = re.compile(
-    r"The|A|An|He|She|It|They|We|You|I|In|On|At|But|And|However|This|That|These|Those|There|His|Her|Its|"
-    r"Their|If|When|While|After|Before|Since|Although|For|As|By|With|From|According|Meanwhile|Also|Some|"
-    r"Many|What|Who|How|Why"
+_STARTERS = (
+    "The|A|An|He|She|It|They|We|You|I|In|On|At|But|And|However|This|That|These|Those|There|His|Her|Its|"
+    "Their|If|When|While|After|Before|Since|Although|For|As|By|With|From|According|Meanwhile|Also|Some|"
+    "Many|What|Who|How|Why"
 )
+STARTERS = frozenset(_STARTERS.split("|"))
 
 
 def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
@@ -104,7 +106,7 @@ def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
     >>> [token.text for token in tokens_of_text("It isn't the U.S., is it?")]
     ['It', 'is', "n't", 'the', 'U.S.', ',', 'is', 'it', '?']
     """
-    tokens = [Token(match.group(), match.start(), match.end()) for match in _TOKEN.finditer(text)]
+    tokens = [Token(match.group(), match.start(), match.end()) for match in TOKEN.finditer(text)]
     return split_at(tokens, borders)
 
 
@@ -114,13 +116,13 @@ def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentence
     >>> [[token.text for token in sequence] for sequence in sequences_of_text("He left. She, too.", sentences=False)]
     [['He', 'left', '.', 'She', ',', 'too', '.']]
     """
-    tokens = tokens_of_text(text) if tokenizer is tokens_of_text else _checked(text, tokenizer(text))
+    tokens = tokens_of_text(text) if tokenizer is tokens_of_text else checked_tokens(text, tokenizer(text))
     if not sentences:
         return [tokens] if tokens else []
     return [tokens[start:end] for start, end in sentence_spans(text, tokens)]
 
 
-def _checked(text: str, tokens: Iterable[Token]) -> list[Token]:
+def checked_tokens(text: str, tokens: Iterable[Token]) -> list[Token]:
     """Check the tokens of another tokenizer: their offsets become those of the entities."""
     checked, reached = [], 0
     for token in (Token(*token) for token in tokens):
@@ -168,7 +170,7 @@ def sentence_spans(
     spans, start, position = [], 0, 0
     while position < len(tokens):
         last = position
-        if not only_breaks and tokens[position].text[-1] in _END_MARKS:
+        if not only_breaks and tokens[position].text[-1] in END_MARKS:
             last = _through_closing(tokens, position, forced)
         is_end = last in forced or (not only_breaks and last + 1 < len(tokens) and _ends(text, tokens, position, last))
         if is_end and not is_joined[last]:
@@ -185,7 +187,7 @@ def _through_closing(tokens: Sequence[Token], mark: int, forced: set[int]) -> in
     last = mark
     while last + 1 < len(tokens) and last not in forced:
         following = tokens[last + 1]
-        if following.text not in _CLOSING or following.start != tokens[last].end:
+        if following.text not in CLOSING or following.start != tokens[last].end:
             break
         last += 1
     return last
@@ -198,14 +200,14 @@ def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
     if len(gap) > 1 and _BLANK_LINE.search(gap):
         return True
     word = tokens[mark].text
-    if word[-1] not in _END_MARKS:
+    if word[-1] not in END_MARKS:
         return False
-    if word[-1] in _ALWAYS_END:
+    if word[-1] in ALWAYS_END:
         return True
     if not gap or following.text[0].islower() or following.text[0] in ",;:":
         return False
     if len(word) > 1 and word[-1] == "." and word[0] != ".":  # an abbreviation
-        return word not in _NEVER_END and len(word) > 2 and _STARTERS.fullmatch(following.text) is not None
+        return word not in NEVER_END and len(word) > 2 and following.text in STARTERS
     # "7. 5" is a number with a blank in it.
     return not (word == "." and mark and tokens[mark - 1].text[-1].isdigit() and following.text[0].isdigit())
 

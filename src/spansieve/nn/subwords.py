@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 MAX_CACHED = 200_000  # tokens, some two hundred bytes each
+WORDS_AT_ONCE = 1_000  # that are cut
 LOWER, UPPER, TITLE, MIXED, NUMBER, OTHER = range(1, 7)
 NUM_CASINGS = 7  # 0 stands for what is no token
 Array = TypeVar("Array", bound=Any)  # of NumPy or of torch
@@ -36,13 +37,13 @@ class SubwordCache:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._is_random = bool(getattr(tokenizer.model, "dropout", None))
+        self.is_random = bool(getattr(tokenizer.model, "dropout", None))
         self._known: dict[str, list[int]] = {}
 
     def __call__(self, tokens: Sequence[str]) -> list[list[int]]:
         """The ids of each token's subwords; none for a token that the tokenizer drops, as it does zero-width ones."""
-        if self._is_random:
-            return self._cut(tokens)
+        if self.is_random:
+            return self.cut(tokens)
         return list(map(self._with(tokens).__getitem__, tokens))
 
     def counts(self, sentences: Sequence[Sequence[str]]) -> list[int]:
@@ -58,10 +59,11 @@ class SubwordCache:
             known = self._known = {}  # a new one: other threads may be reading
         unknown = [token for token in distinct if token not in known]
         if unknown:
-            known.update(zip(unknown, self._cut(unknown)))
+            known.update(zip(unknown, self.cut(unknown)))
         return known
 
-    def _cut(self, tokens: Sequence[str]) -> list[list[int]]:
+    def cut(self, tokens: Sequence[str]) -> list[list[int]]:
+        """The ids of each token's subwords, from the tokenizer and not from the cache."""
         tokenizer = self._tokenizer
         # The last call of transformers' wrapper may have left these on.
         if tokenizer.truncation is not None:
@@ -82,6 +84,20 @@ def _cache_of(tokenizer: Tokenizer, encode_special_tokens: bool) -> SubwordCache
     return SubwordCache(tokenizer)
 
 
+class SubwordsOfTokens(NamedTuple):
+    """The subwords of tokens, in one row; none is without."""
+
+    subwords: np.ndarray  # (P,)
+    counts: np.ndarray  # (T,)
+
+    @classmethod
+    def of(cls, cuts: Iterable[Sequence[int]], unknown: int) -> SubwordsOfTokens:
+        """Put the ids of each token in one row; a token without any is read as the unknown one."""
+        filled = [cut or (unknown,) for cut in cuts]
+        counts = np.fromiter(map(len, filled), np.int64, len(filled))
+        return cls(np.fromiter(chain.from_iterable(filled), np.int64, counts.sum()), counts)
+
+
 @dataclass(frozen=True)
 class SubwordLayout:
     """How subwords are laid out for the encoder: what stands around a window, how much it holds, what fills it up."""
@@ -98,29 +114,25 @@ class SubwordLayout:
         """The input of an encoder. A token without subwords is read as the unknown one."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         tokens = list(chain.from_iterable(sentences))
-        cuts = [cut or (self.unknown,) for cut in subwords_of(tokens)]
-        counts = np.fromiter(map(len, cuts), np.int64, len(cuts))  # (T,)
-        subwords = np.fromiter(chain.from_iterable(cuts), np.int64, counts.sum())  # (P,)
-        ends = counts.cumsum()
-        bounds = np.concatenate(([0], ends))[np.concatenate(([0], lengths.cumsum()))]
-        casings = None
-        if self.casing:
-            casings = np.repeat(np.fromiter(map(casing_of, tokens), np.int64, len(tokens)), counts)  # (P,)
-        arrays = self._windows(subwords, casings, bounds)
+        cuts = SubwordsOfTokens.of(subwords_of(tokens), self.unknown)
+        casing = np.fromiter(map(casing_of, tokens), np.int64, len(tokens)) if self.casing else None
+        return self.arrays(cuts, casing, lengths)
+
+    def arrays(self, cuts: SubwordsOfTokens, casing: np.ndarray | None, lengths: np.ndarray) -> dict[str, np.ndarray]:
+        """The input of an encoder, from the subwords and the casing of the tokens of sentences of these lengths."""
+        subwords, counts = cuts
+        bounds = _bounds(counts)
+        casings = None if casing is None else np.repeat(casing, counts)
+        arrays = self._windows(subwords, casings, bounds[_bounds(lengths)])
         # For every token its first and last subword among those kept, which are in order.
-        arrays["first"], arrays["last"] = padded(ends - counts, lengths), padded(ends - 1, lengths)  # (B, L)
+        arrays["first"], arrays["last"] = padded(bounds[:-1], lengths), padded(bounds[1:] - 1, lengths)  # (B, L)
         arrays["num_tokens"] = lengths
         return arrays
 
     def _windows(self, subwords: np.ndarray, casings: np.ndarray | None, bounds: np.ndarray) -> dict[str, np.ndarray]:
         """What the model reads, and where each subword stands in it; `bounds` are the sentences' among the subwords."""
-        windows = [
-            (low + window.start, low + window.end, window.keep_end - window.keep_start)
-            for low, high in zip(bounds.tolist(), bounds[1:].tolist())
-            for window in windows_over(high - low, self.capacity, self.overlap)
-        ]
-        start, end, num_kept = np.array(windows, np.int64).reshape(-1, 3).T
-        before, num_windows = len(self.before), len(windows)
+        start, end, num_kept = self._window_bounds(bounds)
+        before, num_windows = len(self.before), len(start)
         width = before + (end - start).max(initial=0) + len(self.after) if num_windows else 0
         position = np.arange(width) - before + start[:, None]  # (W, S): among the subwords
         is_subword = (position >= start[:, None]) & (position < end[:, None])
@@ -139,6 +151,69 @@ class SubwordLayout:
             arrays["casing"] = np.zeros_like(ids)
             arrays["casing"][is_subword] = casings[position[is_subword]]
         return arrays
+
+    def _window_bounds(self, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Start and end of each window among the subwords, and how many of them it keeps; (W,) each."""
+        start, end, sizes = bounds[:-1], bounds[1:], np.diff(bounds)
+        if sizes.max(initial=0) <= self.capacity:  # as nearly always: every sentence is one window
+            is_there = sizes > 0
+            return start[is_there], end[is_there], sizes[is_there]
+        windows = [
+            (low + window.start, low + window.end, window.keep_end - window.keep_start)
+            for low, high in zip(start.tolist(), end.tolist())
+            for window in windows_over(high - low, self.capacity, self.overlap)
+        ]
+        return tuple(np.array(windows, np.int64).T)
+
+
+class SubwordReader:
+    """The half of a Hugging Face encoder that works on the host, for the words of a vocabulary: they are named by
+    number, and their subwords are looked up in arrays. A copy in another process knows no words."""
+
+    def __init__(self, layout: SubwordLayout, subwords_of: SubwordCache) -> None:
+        self.layout, self._subwords_of = layout, subwords_of
+        self.clear()
+
+    def __reduce__(self) -> tuple[type[SubwordReader], tuple[SubwordLayout, SubwordCache]]:
+        return SubwordReader, (self.layout, self._subwords_of)
+
+    def clear(self) -> None:
+        self._words: list[str] = []
+        self._known = SubwordsOfTokens.of((), self.layout.unknown)
+        self._first = self._casing = np.zeros(0, np.int64)
+
+    def learn(self, words: Sequence[str]) -> None:
+        """Take over the next words of the vocabulary."""
+        if not self._subwords_of.is_random:
+            # Not all at once: a list per word would have the garbage collector go through all there is in the process.
+            parts = [words[i : i + WORDS_AT_ONCE] for i in range(0, len(words), WORDS_AT_ONCE)]
+            new = (SubwordsOfTokens.of(self._subwords_of.cut(part), self.layout.unknown) for part in parts)
+            self._known = SubwordsOfTokens(*(np.concatenate(columns) for columns in zip(self._known, *new)))
+            self._first = _bounds(self._known.counts)[:-1]
+        if self.layout.casing:
+            self._casing = np.concatenate((self._casing, np.fromiter(map(casing_of, words), np.int64, len(words))))
+        self._words += words
+
+    def sizes(self, word: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The size of each sentence as input, special subwords included, (B,); `word`: the tokens of all, (T,)."""
+        counts = self._cuts(word).counts if self._subwords_of.is_random else self._known.counts[word]
+        num_special = len(self.layout.before) + len(self.layout.after)
+        return num_special + np.diff(_bounds(counts)[_bounds(lengths)])
+
+    def features(self, word: np.ndarray, lengths: np.ndarray) -> dict[str, np.ndarray]:
+        """The features of sentences of these lengths, which the encoder takes."""
+        return self.layout.arrays(self._cuts(word), self._casing[word] if self.layout.casing else None, lengths)
+
+    def _cuts(self, word: np.ndarray) -> SubwordsOfTokens:
+        if self._subwords_of.is_random:
+            return SubwordsOfTokens.of(self._subwords_of([self._words[i] for i in word.tolist()]), self.layout.unknown)
+        counts = self._known.counts[word]
+        shift = self._first[word] - _bounds(counts)[:-1]  # from a subword's place here to that among all known
+        return SubwordsOfTokens(self._known.subwords[np.arange(counts.sum()) + np.repeat(shift, counts)], counts)
+
+
+def _bounds(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate(([0], counts.cumsum()))
 
 
 class Window(NamedTuple):

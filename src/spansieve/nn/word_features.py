@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spansieve.nn.subwords import padded
 from spansieve.nn.word_vectors import WordVectors
@@ -57,7 +58,10 @@ class WordFeatures:
         index: dict[str, int] = {}  # of each distinct word
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         flat = [index.setdefault(word, len(index)) for sentence in sentences for word in sentence]
-        distinct = list(index)
+        return self.of_distinct(list(index), flat, lengths)
+
+    def of_distinct(self, distinct: Sequence[str], flat: ArrayLike, lengths: np.ndarray) -> dict[str, np.ndarray]:
+        """The encoder's input, where each token is known as one of the distinct words."""
         vectors = {} if self.vectors is None else {"word_vectors": self.vectors(distinct)}
         # words, (B, L): which of the distinct words each token is
         return {"words": padded(flat, lengths), "num_tokens": lengths, **self(distinct)._asdict(), **vectors}
@@ -71,6 +75,38 @@ class WordFeatures:
     def _row(self, text: str) -> int:
         # Row 0 is for what is hidden.
         return 1 + crc32(text.encode("utf-8", "surrogatepass")) % (self.rows - 1)
+
+
+class WordReader:
+    """The half of the built-in encoder that works on the host, for the words of a vocabulary: they are named by number.
+    A copy in another process knows no words."""
+
+    def __init__(self, words: WordFeatures) -> None:
+        self._features = words
+        self.clear()
+
+    def __reduce__(self) -> tuple[type[WordReader], tuple[WordFeatures]]:
+        return WordReader, (self._features,)
+
+    def clear(self) -> None:
+        self._words: list[str] = []
+
+    def learn(self, words: Sequence[str]) -> None:
+        """Take over the next words of the vocabulary."""
+        self._words += words
+
+    def sizes(self, word: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The size of each sentence as input, (B,)."""
+        return lengths
+
+    def features(self, word: np.ndarray, lengths: np.ndarray) -> dict[str, np.ndarray]:
+        """The features of sentences of these lengths, which the encoder takes; `word`: the tokens of all, (T,)."""
+        tokens = np.arange(len(word))
+        index = np.zeros(len(self._words), np.int64)
+        index[word[::-1]] = tokens[::-1]  # of each word the first token, which is written last
+        distinct = word[index[word] == tokens]
+        index[distinct] = np.arange(len(distinct))
+        return self._features.of_distinct([self._words[i] for i in distinct.tolist()], index[word], lengths)
 
 
 def shape_of(word: str) -> str:

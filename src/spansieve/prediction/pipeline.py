@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -23,7 +23,9 @@ from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
-from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader, SubwordReader, WordReader
+from spansieve.nn.subwords import SubwordReader
+from spansieve.nn.word_features import WordReader
+from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader
 from spansieve.segments import Entity
 
 Precision = Literal["fp32", "bf16"]
@@ -126,15 +128,17 @@ class ChunkOfTexts:
         self._columns.append(tuple(columns))
 
     def entities(self) -> Iterator[tuple[str, list[Entity]]]:
+        """Yield each text with its entities. They are made text by text: those of a whole chunk at once would have the
+        garbage collector go through all there is in the process, every few chunks."""
         texts, names = self._texts, self._names
-        entities: list[list[Entity]] = [[] for _ in texts]
-        if self._columns:
-            columns = [np.concatenate(column) for column in zip(*self._columns)]
-            # A container before what it contains, as a prediction has it.
-            order = np.lexsort((-columns[2], columns[1], columns[0]))
-            text, start, end, label, *probability = (column[order].tolist() for column in columns)
-            for i, a, z, y, p in zip(text, start, end, label, probability[0] if probability else repeat(None)):
-                entities[i].append(Entity(a, z, names[y], texts[i][a:z], p))
-        if self._nests:
-            entities = [[e._replace(depth=d) for e, d in zip(own, depths(own))] for own in entities]
-        return zip(texts, entities)
+        columns = [np.concatenate(column) for column in zip(*self._columns)] or [np.zeros(0, np.int64)] * 4
+        # A container before what it contains, as a prediction has it.
+        order = np.lexsort((-columns[2], columns[1], columns[0]))
+        bounds = np.searchsorted(columns[0][order], np.arange(len(texts) + 1)).tolist()
+        start, end, label, *probability = (column[order].tolist() for column in columns[1:])
+        rows = zip(start, end, label, probability[0] if probability else repeat(None))
+        for text, low, high in zip(texts, bounds, bounds[1:]):
+            own = [Entity(a, z, names[y], text[a:z], p) for a, z, y, p in islice(rows, high - low)]
+            if self._nests:
+                own = [entity._replace(depth=depth) for entity, depth in zip(own, depths(own))]
+            yield text, own
