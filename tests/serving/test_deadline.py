@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
@@ -12,6 +13,7 @@ from spansieve.models.inference import between_batches
 from spansieve.models.torch_backend import TorchBackend
 from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.onnx.onnx_predictor import OnnxBackend, load
+from spansieve.serving import schema
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Batcher, State, Task
@@ -86,7 +88,7 @@ def test_a_request_that_is_being_read_has_no_turn_of_its_own(slow):
     until(lambda: batcher.state is State.READY)
     texts = [SENTENCE * 100, "word", SENTENCE, "", SENTENCE * 2]
     job = batcher.submit([Task(text) for text in texts])
-    assert [len(result.entities) for result in job.future.result(30)] == [100, 0, 1, 0, 2]
+    assert [len(json.loads(result)["entities"]) for result in job.future.result(30)] == [100, 0, 1, 0, 2]
     batcher.close(20)
 
 
@@ -109,8 +111,10 @@ def test_sentences_that_are_explained_go_a_few_at_a_time(predictor):
     calls: list[int] = []
     text = SENTENCE * 200  # 1,000 tokens: one batch, were they not explained
     with between_batches(lambda: calls.append(1)):
-        (result,) = Worker(predictor, Metrics())([Task(text, alternatives=2)])
+        (answer,) = Worker(predictor, Metrics())([Task(text, alternatives=2)])
     assert len(calls) >= 5
+    result = schema.Result.model_validate_json(answer)
+    assert answer == result.model_dump_json()
     assert all(one.alternatives and one.entropy is not None for one in result.sentences)
     assert len(result.sentences) == 200
     assert len(result.entities) == 200
