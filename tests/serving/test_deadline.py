@@ -63,6 +63,21 @@ def test_a_batch_past_its_time_is_given_up_between_sentences(slow):
         assert "spansieve_failed_texts_total 0.0" in served.client.get("/metrics").text
 
 
+def test_an_answer_becomes_json_piece_by_piece(predictor, monkeypatch):
+    """None of its pieces holds up the other threads for long."""
+    pieces: list[int] = []
+    whole = schema.ResponseModel.model_dump_json
+
+    def piece(self):
+        pieces.append(len(whole(self)))
+        return whole(self)
+
+    monkeypatch.setattr(schema.ResponseModel, "model_dump_json", piece)
+    (answer,) = Worker(predictor, Metrics())([Task(SENTENCE * 100, alternatives=2, graph=True)])
+    assert len(pieces) == 200  # an entity and a sentence each
+    assert 50 * max(pieces) < len(answer)
+
+
 def test_others_have_their_turn_while_a_long_text_is_read(slow):
     model, launched = slow
     with running(lambda: model, batch_characters=len(SENTENCE) * SENTENCES // 2) as served:
