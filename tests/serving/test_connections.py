@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
+from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
 
 from spansieve.serving.limits import Limits
+from spansieve.serving.metrics import Metrics
+from spansieve.serving.middleware import PER_TURN, GuardMiddleware
 from spansieve.serving.server import max_connections
 from tests.serving.running import Running, running, until
 
@@ -157,3 +161,32 @@ def test_what_is_no_http_is_answered_as_every_error_is(server, bad):
     assert b"content-type: application/json" in head.lower()
     assert json.loads(body)["code"] == "malformed"
     assert probed(server) == 200
+
+
+def test_a_probe_does_not_wait_for_hundreds_before_it():
+    """They have a few turns each time round the event loop, in their order, whoever of them gives up."""
+    turn, begun = 0, []  # (turn of the loop, path)
+    paths = [f"/{i}" for i in range(100)]
+
+    async def app(scope, receive, send):
+        begun.append((turn, scope["path"]))
+
+    async def everybody():
+        nonlocal turn
+        guard = GuardMiddleware(app, Limits(), Metrics(), None, set())
+        body = (b"content-length", b"9")
+        asked = [*((path, []) for path in paths), ("/healthz", [body]), ("/readyz", [])]
+        scopes = [{"type": "http", "method": "GET", "path": path, "headers": headers} for path, headers in asked]
+        tasks = [asyncio.ensure_future(guard(scope, None, None)) for scope in scopes]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        tasks[50].cancel()
+        while not all(task.done() for task in tasks):
+            turn += 1
+            await asyncio.sleep(0)
+
+    asyncio.run(everybody())
+    assert begun[0] == (0, "/readyz")
+    assert [path for _, path in begun[1:]] == [*paths[:1], *paths[2:50], *paths[51:], "/healthz"]
+    at_once = Counter(turn for turn, _ in begun[1:])
+    assert max(at_once.values()) <= PER_TURN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
@@ -12,6 +13,7 @@ from spansieve.models.inference import between_batches
 from spansieve.models.torch_backend import TorchBackend
 from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.onnx.onnx_predictor import OnnxBackend, load
+from spansieve.serving import schema
 from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.queue import Batcher, State, Task
@@ -61,6 +63,21 @@ def test_a_batch_past_its_time_is_given_up_between_sentences(slow):
         assert "spansieve_failed_texts_total 0.0" in served.client.get("/metrics").text
 
 
+def test_an_answer_becomes_json_piece_by_piece(predictor, monkeypatch):
+    """None of its pieces holds up the other threads for long."""
+    pieces: list[int] = []
+    whole = schema.ResponseModel.model_dump_json
+
+    def piece(self):
+        pieces.append(len(whole(self)))
+        return whole(self)
+
+    monkeypatch.setattr(schema.ResponseModel, "model_dump_json", piece)
+    (answer,) = Worker(predictor, Metrics())([Task(SENTENCE * 100, alternatives=2, graph=True)])
+    assert len(pieces) == 200  # an entity and a sentence each
+    assert 50 * max(pieces) < len(answer)
+
+
 def test_others_have_their_turn_while_a_long_text_is_read(slow):
     model, launched = slow
     with running(lambda: model, batch_characters=len(SENTENCE) * SENTENCES // 2) as served:
@@ -86,7 +103,7 @@ def test_a_request_that_is_being_read_has_no_turn_of_its_own(slow):
     until(lambda: batcher.state is State.READY)
     texts = [SENTENCE * 100, "word", SENTENCE, "", SENTENCE * 2]
     job = batcher.submit([Task(text) for text in texts])
-    assert [len(result.entities) for result in job.future.result(30)] == [100, 0, 1, 0, 2]
+    assert [len(json.loads(result)["entities"]) for result in job.future.result(30)] == [100, 0, 1, 0, 2]
     batcher.close(20)
 
 
@@ -109,8 +126,10 @@ def test_sentences_that_are_explained_go_a_few_at_a_time(predictor):
     calls: list[int] = []
     text = SENTENCE * 200  # 1,000 tokens: one batch, were they not explained
     with between_batches(lambda: calls.append(1)):
-        (result,) = Worker(predictor, Metrics())([Task(text, alternatives=2)])
+        (answer,) = Worker(predictor, Metrics())([Task(text, alternatives=2)])
     assert len(calls) >= 5
+    result = schema.Result.model_validate_json(answer)
+    assert answer == result.model_dump_json()
     assert all(one.alternatives and one.entropy is not None for one in result.sentences)
     assert len(result.sentences) == 200
     assert len(result.entities) == 200

@@ -88,7 +88,7 @@ def serve(
     def on_ready() -> None:
         gc.collect()
         gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
-        gc.set_threshold(20_000, 20, 200)  # answers by the thousand have no circles either
+        gc.set_threshold(5_000, 5, 200)  # short looks: one at 20,000 objects would hold up everything for 15 ms
         sys.setswitchinterval(1e-4)  # the connections wait so long, several times a request, for the model's thread
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 

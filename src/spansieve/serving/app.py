@@ -21,7 +21,7 @@ from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import CONTENT_TYPE
 from spansieve.serving.middleware import REQUEST_ID, GuardMiddleware
 from spansieve.serving.queue import Batcher, Job, Task
-from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Result
+from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem
 
 DESCRIPTION = """Finds the entities of texts.
 
@@ -54,7 +54,7 @@ def _responses(*statuses: int) -> Responses:
 
 
 def create_app(
-    batcher: Batcher[Result],
+    batcher: Batcher[str],
     info: Callable[[], ModelInfo],
     limits: Limits,
     token: str | None = None,
@@ -98,7 +98,7 @@ def create_app(
     return app
 
 
-def _add_prediction(router: APIRouter, batcher: Batcher[Result], info: Callable[[], ModelInfo], limits: Limits) -> None:
+def _add_prediction(router: APIRouter, batcher: Batcher[str], info: Callable[[], ModelInfo], limits: Limits) -> None:
     @router.post(
         "/predict",
         summary="Find the entities of texts",
@@ -113,7 +113,7 @@ def _add_prediction(router: APIRouter, batcher: Batcher[Result], info: Callable[
         tasks = [Task(text, *options, constraints, body.threshold) for text, constraints in given]
         job = batcher.submit(tasks, request.scope["request_id"])
         results = await _results(batcher, job, request, limits.seconds)
-        return Response(PredictResponse(results=results).model_dump_json(), media_type="application/json")
+        return Response(f'{{"results":[{",".join(results)}]}}', media_type="application/json")
 
     summary = "What the model is and how much it takes"
 
@@ -123,7 +123,7 @@ def _add_prediction(router: APIRouter, batcher: Batcher[Result], info: Callable[
         return info()
 
 
-def _add_operation(app: FastAPI, protected: APIRouter, batcher: Batcher[Result]) -> None:
+def _add_operation(app: FastAPI, protected: APIRouter, batcher: Batcher[str]) -> None:
     @app.get("/healthz", summary="The process answers", tags=["operation"])
     async def healthz() -> Health:
         return Health(status="ok")
@@ -174,7 +174,7 @@ def _check_size(body: PredictRequest, limits: Limits) -> None:
         raise RefusedError(413, "texts_too_long", f"{reason}graph are asked for, got {total:,}; ask without")
 
 
-async def _results(batcher: Batcher[Result], job: Job[Result], request: Request, seconds: float) -> list[Result]:
+async def _results(batcher: Batcher[str], job: Job[str], request: Request, seconds: float) -> list[str]:
     """The results, unless they take too long or the client closes the connection: then the job leaves the queue."""
     answer: asyncio.Future[Any] = asyncio.wrap_future(job.future)
     # After the body only a closed connection can come.

@@ -28,7 +28,7 @@ from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import Metrics
 from spansieve.serving.middleware import HEADERS
 from spansieve.serving.queue import Batcher, Task
-from spansieve.serving.schema import ModelInfo, Result
+from spansieve.serving.schema import ModelInfo
 from spansieve.serving.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -52,10 +52,10 @@ class Service:
         self.server: Server | None = None
         self._load_model = load_model
         self.info: ModelInfo  # from when the model is loaded
-        self.batcher: Batcher[Result] = Batcher(self._prepare, self.limits, self.metrics, self._failed, on_ready)
+        self.batcher: Batcher[str] = Batcher(self._prepare, self.limits, self.metrics, self._failed, on_ready)
         self.app = create_app(self.batcher, lambda: self.info, self.limits, token, cors_origins)
 
-    def _prepare(self) -> Callable[[Sequence[Task]], list[Result]]:
+    def _prepare(self) -> Callable[[Sequence[Task]], list[str]]:
         begin = time.perf_counter()
         logger.info("loading %s", self.name)
         predictor = self._load_model()
@@ -97,7 +97,7 @@ class Server(uvicorn.Server):
     with a traceback.
     """
 
-    def __init__(self, config: uvicorn.Config, batcher: Batcher[Result]) -> None:
+    def __init__(self, config: uvicorn.Config, batcher: Batcher[str]) -> None:
         super().__init__(config)
         self.batcher, self.is_ending = batcher, False
 

@@ -25,7 +25,8 @@ WARM_UP = ("Ada Lovelace met Charles Babbage in London.", "One.", "word " * 60)
 
 @dataclass(frozen=True)
 class Worker:
-    """Run a model over texts and make the results as they are sent."""
+    """Run a model over texts and make the results as they are sent: each as JSON, piece by piece, since megabytes of it
+    in one step would hold up every other thread."""
 
     predictor: TextPredictor
     metrics: Metrics
@@ -38,9 +39,9 @@ class Worker:
         for text in WARM_UP:
             self([Task(text)])
 
-    def __call__(self, tasks: Sequence[Task]) -> list[schema.Result]:
-        """Return one result per task. Sentences of all go through the model together, but no more at a time than take a
-        moment: others may have a turn in between."""
+    def __call__(self, tasks: Sequence[Task]) -> list[str]:
+        """Return one `schema.Result` per task, as JSON. Sentences of all go through the model together, but no more at
+        a time than take a moment: others may have a turn in between."""
         texts = [task.text for task in tasks]
         pieces = self._pieces(texts)
         words = words_of(pieces)
@@ -77,16 +78,17 @@ class Worker:
             reason = f"must have at most {self.max_tokens:,} tokens in a sentence, got {longest:,}"
             raise RefusedError(413, "sentence_too_long", f"{reason}; a blank line ends a sentence, too")
 
-    def _result(self, task: Task, sentences: Sequence[tuple[list[Token], Explanation]]) -> schema.Result:
-        entities = []
+    def _result(self, task: Task, sentences: Sequence[tuple[list[Token], Explanation]]) -> str:
+        entities: list[str] = []
         for tokens, explanation in sentences:
             prediction = explanation.prediction
             prediction = prediction if task.probabilities else prediction._replace(probabilities=None)
-            entities += _entities(task.text, tokens, prediction)
-        shown = None
+            entities += [entity.model_dump_json() for entity in _entities(task.text, tokens, prediction)]
+        shown = "null"
         if task.alternatives or task.graph:
-            shown = [self._sentence(task, tokens, explanation) for tokens, explanation in sentences]
-        return schema.Result(entities=entities, sentences=shown)
+            pieces = (self._sentence(task, tokens, explanation).model_dump_json() for tokens, explanation in sentences)
+            shown = f"[{','.join(pieces)}]"
+        return f'{{"entities":[{",".join(entities)}],"sentences":{shown}}}'
 
     def _sentence(self, task: Task, tokens: list[Token], explanation: Explanation) -> schema.Sentence:
         is_explained = self.predictor.can_explain and len(tokens) <= MAX_EXPLAINED
