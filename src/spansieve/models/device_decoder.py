@@ -1,0 +1,180 @@
+"""Decoding on a GPU in one launch: from scores there to the chosen segments in pinned memory of the host.
+
+Axes: B sentences, L tokens, K widths, Y labels or tags, M segments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spansieve.crf.flat_segments import FlatSegments
+from spansieve.crf.kernels.cuda.nvrtc import Kernel, NvrtcError
+from spansieve.decoding.decoders import Decoded, Decoder
+
+THREADS = 128  # these four as in decode.cu
+TILE_SPANS = 1024
+TILE_KEPT = 512
+TRACED = 4096
+USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that for a long one
+
+
+class Task(ctypes.Structure):
+    """The argument of the kernel, as decode.cu has it."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in (
+            "scores", "global_scores", "lengths", "transition", "start", "end", "opened", "scratch", "done", "counts",
+            "segments",
+        )),
+        ("scratch_size", ctypes.c_longlong),
+        *((name, ctypes.c_int) for name in ("L", "K", "tiles", "capacity", "slots", "with_probabilities")),
+    ]  # fmt: skip
+
+
+class Slots:
+    """The memory that one launch writes: pinned on the host, and on the device what is between. Reused once it is read."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self.task = device, Task()
+        self.argument = (ctypes.c_void_p * 1)(ctypes.addressof(self.task))
+        self._reserved = [0, 0, 0]
+        self.inputs: tuple[Tensor, ...] = ()  # are kept until the launch is over
+        self.shape = (0, 0)
+
+    def reserve(self, num_sentences: int, slots: int, scratch_size: int) -> None:
+        """Have room for so many sentences with so many segments each; new memory only where there is too little."""
+        header = -(-num_sentences // 4) * 4
+        needed = [header + 4 * num_sentences * slots, num_sentences * scratch_size, num_sentences]
+        if any(a > b for a, b in zip(needed, self._reserved)):
+            self._reserved = list(map(max, needed, self._reserved))
+            pinned, scratch, sentences = self._reserved
+            self._pinned = torch.empty(pinned, dtype=torch.int32, pin_memory=self._device.type == "cuda")
+            self._scratch = torch.empty(scratch, dtype=torch.uint8, device=self._device)
+            self._done = torch.zeros(sentences, dtype=torch.int32, device=self._device)
+            self.numbers = self._pinned.numpy()
+            task = self.task
+            task.counts, task.scratch, task.done = (
+                x.data_ptr() for x in (self._pinned, self._scratch, self._done)
+            )
+        self.task.segments = self.task.counts + 4 * header
+        self.task.scratch_size, self.task.slots = scratch_size, slots
+        self.shape, self.header = (num_sentences, slots), header
+
+
+class Plan(NamedTuple):
+    """What a launch takes."""
+
+    tiles: int  # blocks of a sentence
+    capacity: int  # candidates, or tokens
+    scratch: int  # bytes of a sentence on the device
+    shared: int  # bytes of a block
+
+
+def lanes_for_label(num_labels: int) -> int:
+    """As many of the 32 lanes of a warp as there are for each label, a power of two."""
+    return max(1, 1 << (32 // num_labels).bit_length() - 1)
+
+
+class DeviceDecoder:
+    """The decoder of a head's scores on a GPU. What it cannot decode there, the host's decoder does, and is counted."""
+
+    def __init__(self, decoder: Decoder, device: torch.device) -> None:
+        """Compile the kernel of a decoder, which takes about a second; NvrtcError where that is not possible."""
+        self.decoder, self.device = decoder, device
+        self.num_on_host = 0  # sentences that the host decoded
+        settings, num_labels = decoder.settings, decoder.shape[-1]
+        if settings.kind == "nested" or decoder.with_filter or settings.budget is not None:
+            raise NvrtcError(f"there is no kernel for a {settings.kind} model with these settings")
+        constants = {"Y": num_labels}
+        if settings.filters:
+            constants |= {"FILTERED": 1, "SKIP": int(settings.skip), "LABELS": decoder.limits.labels_per_span}
+        else:
+            is_chain = settings.kind == "linear-chain"
+            terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
+            constants |= {"DENSE": 1, "CHAIN": int(is_chain), "BIO": int(settings.scheme == "BIO"), "TERMS": terms}
+            constants |= {"UNIT_NULL": int(settings.unit_null)}
+        source = files("spansieve.crf.kernels.cuda").joinpath("decode.cu").read_text(encoding="utf-8")
+        defines = "".join(f"#define {name} {value}\n" for name, value in constants.items())
+        self._kernel = Kernel(defines + source, "decode", device)
+        self._shared = self._kernel.max_shared_memory
+        self._arrays = {name: torch.from_numpy(x).to(device) for name, x in decoder.arrays.items()}
+
+    def slots(self) -> Slots:
+        """Make memory for one launch. What a launch of some shape needs of it is reserved by the first such launch."""
+        made = Slots(self.device)
+        for name, array in self._arrays.items():
+            setattr(made.task, name, array.data_ptr())
+        return made
+
+    def launch(self, slots: Slots, scores: Sequence[Tensor], lengths: Tensor, with_probabilities: bool) -> None:
+        """Enqueue the decoding of a batch on the current stream: scores as the head has them, lengths (B,) in int64, on
+        the device. Into slots that are large enough, that is one launch and nothing else, and can be captured."""
+        num_sentences, num_tokens, *widths, num_labels = scores[0].shape
+        max_width = widths[0] if widths else 1
+        inputs = (*(part.contiguous() for part in scores), lengths.contiguous())
+        plan = self._plan(num_tokens, max_width, num_labels, with_probabilities)
+        slots.reserve(num_sentences, min(num_tokens, plan.capacity), plan.scratch)
+        task = slots.task
+        task.scores, task.global_scores, task.lengths = (inputs[k].data_ptr() for k in (0, -2, -1))
+        task.L, task.K, task.tiles, task.capacity = num_tokens, max_width, plan.tiles, plan.capacity
+        task.with_probabilities = with_probabilities
+        slots.inputs = inputs
+        if num_sentences:
+            self._kernel.launch((plan.tiles, num_sentences), THREADS, plan.shared, slots.argument)
+
+    def _plan(self, num_tokens: int, max_width: int, num_labels: int, with_probabilities: bool) -> Plan:
+        if not self.decoder.settings.filters:
+            per_position = num_tokens * num_labels + num_labels
+            scratch = -(-(36 * per_position + 16 * num_tokens) // 16) * 16
+            sweeps = 36 * max_width * num_labels + 4 * num_labels**2
+            return Plan(1, num_tokens, scratch, 16 * num_labels**2 + max(sweeps, 4 * TRACED))
+        tiles = max(1, -(-num_tokens * max_width // TILE_SPANS))
+        each = 64 if with_probabilities else 48
+        capacity = min(self._shared // each, USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens))
+        return Plan(tiles, capacity, 0 if tiles == 1 else tiles * (TILE_KEPT * 16 + 16), capacity * each)
+
+    def read(self, slots: Slots, lengths: np.ndarray) -> Decoded:
+        """Read what a launch has written; it is over when this is called. Lengths (B,) are those of the launch."""
+        num_sentences, num_slots = slots.shape
+        numbers, first = slots.numbers, slots.header
+        counts = numbers[:num_sentences]
+        if num_sentences == 1 and counts[0] >= 0:
+            offsets = np.array([0, counts[0]])
+            rows = numbers[first : first + 4 * counts[0]].reshape(-1, 4)
+        else:
+            is_written = np.arange(num_slots) < counts[:, None]
+            rows = numbers[first : first + 4 * is_written.size].reshape(num_sentences, num_slots, 4)[is_written]
+            offsets = np.zeros(num_sentences + 1, np.int64)
+            np.cumsum(counts.clip(0), out=offsets[1:])
+        start, end, label = rows[:, :3].T.astype(np.int64)
+        probabilities = rows[:, 3].copy().view(np.float32) if slots.task.with_probabilities else None
+        decoded = Decoded(FlatSegments(offsets, start, end, label), probabilities)
+        left = np.flatnonzero(counts < 0)
+        return self._joined(decoded, self._on_host(slots, lengths, left), left) if len(left) else decoded
+
+    def _on_host(self, slots: Slots, lengths: np.ndarray, left: np.ndarray) -> Decoded:
+        """Decode some sentences of a batch as they are decoded where there is no GPU, with the same errors."""
+        self.num_on_host += len(left)
+        index = torch.from_numpy(left).to(self.device)
+        scores = [part.index_select(0, index).cpu().numpy() for part in slots.inputs[:-1]]
+        return self.decoder(scores, lengths[left], bool(slots.task.with_probabilities))
+
+    @staticmethod
+    def _joined(decoded: Decoded, others: Decoded, which: np.ndarray) -> Decoded:
+        """Put the segments of some sentences, which have none yet, among those of a batch."""
+        ours, theirs = decoded.segments, others.segments
+        counts = np.diff(ours.offsets)
+        counts[which] = np.diff(theirs.offsets)
+        order = np.argsort(np.concatenate((ours.sentence, which[theirs.sentence])), kind="stable")
+        columns = [np.concatenate(pair)[order] for pair in zip(ours[1:], theirs[1:])]
+        probabilities = None
+        if decoded.probabilities is not None:
+            probabilities = np.concatenate((decoded.probabilities, others.probabilities))[order]
+        return Decoded(FlatSegments(np.concatenate(([0], np.cumsum(counts))), *columns), probabilities)
