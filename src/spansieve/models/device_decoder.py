@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.flat_segments import FlatSegments
-from spansieve.crf.kernels.cuda.nvrtc import Kernel, NvrtcError
+from spansieve.crf.kernels.cuda.nvrtc import NvrtcError, kernel
 from spansieve.decoding.decoders import Decoded, Decoder
 
-THREADS = 128  # these four as in decode.cu
+THREADS = 128  # these five as in the source
 TILE_SPANS = 1024
 TILE_KEPT = 512
 TRACED = 4096
+ROWS_EACH = 8
 USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that for a long one
 
 
@@ -30,8 +31,7 @@ class Task(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in (
-            "scores", "global_scores", "lengths", "transition", "start", "end", "opened", "scratch", "done", "counts",
-            "segments",
+            "scores", "global_scores", "lengths", "transition", "start", "end", "scratch", "done", "counts", "segments",
         )),
         ("scratch_size", ctypes.c_longlong),
         *((name, ctypes.c_int) for name in ("L", "K", "tiles", "capacity", "slots", "with_probabilities")),
@@ -72,9 +72,26 @@ class Plan(NamedTuple):
     """What a launch takes."""
 
     tiles: int  # blocks of a sentence
-    capacity: int  # candidates, or tokens
+    capacity: int  # candidates of a sentence, or tokens
+    slots: int  # segments of a sentence
     scratch: int  # bytes of a sentence on the device
     shared: int  # bytes of a block
+
+
+def source_of(decoder: Decoder) -> str:
+    """The source of the kernel of a decoder, with its constants."""
+    settings, num_labels = decoder.settings, decoder.shape[-1]
+    constants = {"Y": num_labels, "SKIP": settings.skip, "LABELS": decoder.limits.labels_per_span}
+    if settings.filters:
+        parts = ["task.cuh", "filter.cuh", f"{settings.kind}.cu"]
+    else:
+        parts, is_chain = ["task.cuh", "dense.cu"], settings.kind == "linear-chain"
+        terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
+        constants = {"Y": num_labels, "CHAIN": is_chain, "BIO": is_chain and settings.scheme == "BIO", "TERMS": terms}
+        constants |= {"UNIT_NULL": settings.unit_null}
+    folder = files("spansieve.crf.kernels.cuda") / "decode"
+    defines = [f"#define {name} {int(value)}\n" for name, value in constants.items()]
+    return "".join([*defines, *((folder / part).read_text(encoding="utf-8") for part in parts)])
 
 
 def lanes_for_label(num_labels: int) -> int:
@@ -89,22 +106,13 @@ class DeviceDecoder:
         """Compile the kernel of a decoder, which takes about a second; NvrtcError where that is not possible."""
         self.decoder, self.device = decoder, device
         self.num_on_host = 0  # sentences that the host decoded
-        settings, num_labels = decoder.settings, decoder.shape[-1]
-        if settings.kind == "nested" or decoder.with_filter or settings.budget is not None:
-            raise NvrtcError(f"there is no kernel for a {settings.kind} model with these settings")
-        constants = {"Y": num_labels}
-        if settings.filters:
-            constants |= {"FILTERED": 1, "SKIP": int(settings.skip), "LABELS": decoder.limits.labels_per_span}
-        else:
-            is_chain = settings.kind == "linear-chain"
-            terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
-            constants |= {"DENSE": 1, "CHAIN": int(is_chain), "BIO": int(settings.scheme == "BIO"), "TERMS": terms}
-            constants |= {"UNIT_NULL": int(settings.unit_null)}
-        source = files("spansieve.crf.kernels.cuda").joinpath("decode.cu").read_text(encoding="utf-8")
-        defines = "".join(f"#define {name} {value}\n" for name, value in constants.items())
-        self._kernel = Kernel(defines + source, "decode", device)
+        if decoder.with_filter or decoder.settings.budget is not None:
+            raise NvrtcError("no kernel weighs probabilities by the filter, or has a budget of candidates")
+        self._kernel = kernel(source_of(decoder), "decode", device)
         self._shared = self._kernel.max_shared_memory
-        self._arrays = {name: torch.from_numpy(x).to(device) for name, x in decoder.arrays.items()}
+        num_labels = decoder.shape[-1]
+        arrays = {"transition": np.zeros((num_labels, num_labels), np.float32)} | decoder.arrays
+        self._arrays = {name: torch.from_numpy(x).to(device) for name, x in arrays.items()}
 
     def slots(self) -> Slots:
         """Make memory for one launch. What a launch of some shape needs of it is reserved by the first such launch."""
@@ -120,7 +128,7 @@ class DeviceDecoder:
         max_width = widths[0] if widths else 1
         inputs = (*(part.contiguous() for part in scores), lengths.contiguous())
         plan = self._plan(num_tokens, max_width, num_labels, with_probabilities)
-        slots.reserve(num_sentences, min(num_tokens, plan.capacity), plan.scratch)
+        slots.reserve(num_sentences, plan.slots, plan.scratch)
         task = slots.task
         task.scores, task.global_scores, task.lengths = (inputs[k].data_ptr() for k in (0, -2, -1))
         task.L, task.K, task.tiles, task.capacity = num_tokens, max_width, plan.tiles, plan.capacity
@@ -130,15 +138,20 @@ class DeviceDecoder:
             self._kernel.launch((plan.tiles, num_sentences), THREADS, plan.shared, slots.argument)
 
     def _plan(self, num_tokens: int, max_width: int, num_labels: int, with_probabilities: bool) -> Plan:
+        kind = self.decoder.settings.kind
         if not self.decoder.settings.filters:
-            per_position = num_tokens * num_labels + num_labels
-            scratch = -(-(36 * per_position + 16 * num_tokens) // 16) * 16
+            scratch = 36 * (num_tokens + 1) * num_labels + 16 * num_tokens
             sweeps = 36 * max_width * num_labels + 4 * num_labels**2
-            return Plan(1, num_tokens, scratch, 16 * num_labels**2 + max(sweeps, 4 * TRACED))
+            shared = 16 * num_labels**2 + max(sweeps, 4 * TRACED)
+            return Plan(1, num_tokens, num_tokens, -(-scratch // 16) * 16, shared)
         tiles = max(1, -(-num_tokens * max_width // TILE_SPANS))
-        each = 64 if with_probabilities else 48
-        capacity = min(self._shared // each, USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens))
-        return Plan(tiles, capacity, 0 if tiles == 1 else tiles * (TILE_KEPT * 16 + 16), capacity * each)
+        each = 80 if kind == "nested" else 64 if with_probabilities else 48
+        most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)
+        capacity = min((self._shared - 16) // each, most)
+        scratch = tiles * (TILE_KEPT * 16 + 16) if tiles > 1 else 0
+        scratch += 36 * ROWS_EACH * capacity if kind == "nested" else 0
+        slots = min(2 * num_tokens if kind == "nested" else num_tokens, capacity)
+        return Plan(tiles, capacity, slots, scratch, each * capacity + 16)
 
     def read(self, slots: Slots, lengths: np.ndarray) -> Decoded:
         """Read what a launch has written; it is over when this is called. Lengths (B,) are those of the launch."""

@@ -50,11 +50,13 @@ class Kernel:
             _check(code)
 
 
-@lru_cache(maxsize=32)
+kernel = lru_cache(maxsize=32)(Kernel)  # compiled once in a process
+
+
 def _compiled(source: str, architecture: str) -> bytes:
     library = _nvrtc()
     program = ctypes.c_void_p()
-    _check_nvrtc(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"decode.cu", 0, None, None))
+    _check_nvrtc(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None))
     try:
         options = (ctypes.c_char_p * 2)(f"--gpu-architecture={architecture}".encode(), b"--std=c++17")
         code = library.nvrtcCompileProgram(program, len(options), options)

@@ -1,0 +1,236 @@
+// Every span: the semi-Markov model, and the linear chain, its case K = 1.
+
+// A warp for each sweep: the best segmentation, forward, backward. With e = 1 … length from where it comes:
+//     arriving[e, y] = ⊕_w entering[e-w-1, y] ⊗ scores[…]        segments that end at e; lanes share the widths of a label
+//     entering[e, y] = ⊕_y' arriving[e, y'] ⊗ transition[y', y]   what precedes a segment that starts at e
+
+#define GROUPS (Y <= 1 ? 32 : Y <= 2 ? 16 : Y <= 4 ? 8 : Y <= 8 ? 4 : Y <= 16 ? 2 : 1)
+#define SHARE (CHAIN ? 1 : GROUPS)               // lanes for one label
+#define PER_LANE ((Y * SHARE + 31) / 32)         // labels, or parts of one, that a lane has
+#define TRACED 4096                              // back-pointers in shared memory at once
+#define PREFIXES (BIO ? 2 : 4)                   // tags of a label
+
+struct Dense {
+    const Task& t;
+    const float* scores;
+    int length;
+    __device__ inline float at(int start, int w, int y) const {
+        float score = scores[((long long)start * t.K + w) * Y + y];
+        if (UNIT_NULL && y == 0 && w > 0) return -INFINITE;
+        if (CHAIN && start == 0) score += t.start[y];
+        if (CHAIN && start == length - 1) score += t.end[y];
+        return score;
+    }
+};
+
+struct Winner { float value; int origin; };  // width, and the label above it: of equals the widest, then the first label
+
+__device__ inline Winner winner(float value, int origin) {
+    Winner made;
+    made.value = value; made.origin = origin;
+    return made;
+}
+
+__device__ inline Winner better(Winner a, Winner b) {
+    if (a.value != b.value) return a.value > b.value ? a : b;
+    int widths = (a.origin & 0xffff) - (b.origin & 0xffff);
+    return widths > 0 || (widths == 0 && a.origin <= b.origin) ? a : b;
+}
+
+// What a sweep computes with: a value of a part, ⊗ with a score, ⊕, and a step over the transition.
+struct MaxSweep {
+    typedef Winner Part;
+    typedef float Value;
+    const float* transition;
+    int* origin;  // (L + 1, Y)
+    __device__ static inline Part none() { return winner(-INFINITE, 1); }
+    __device__ static inline Value one() { return 0.0f; }
+    __device__ static inline Part extended(Value before, float score, int w, int y) {
+        return winner(before + score, (w + 1) | y << 16);
+    }
+    __device__ static inline Part both(Part a, Part b) { return better(a, b); }
+    __device__ inline void begin(int y) const {}
+    __device__ inline Value entering(const Part* arriving, int e, int next) const {
+        Part best = none();
+        for (int y = 0; y < Y; y++) {
+            Part part = arriving[y];
+            part.value += next < 0 ? 0.0f : transition[y * Y + next];
+            best = y ? better(best, part) : part;
+        }
+        origin[(long long)e * Y + max(next, 0)] = best.origin;
+        return best.value;
+    }
+};
+
+template <bool BACK> struct SumSweep {
+    typedef Real Part;
+    typedef Real Value;
+    const Real* link;
+    Real* entered;  // (L + 1, Y)
+    __device__ static inline Part none() { return zero(); }
+    __device__ static inline Value one() { return real(1.0, 0); }
+    __device__ static inline Part extended(Value before, float score, int w, int y) {
+        return times(before, exp_of(score));
+    }
+    __device__ static inline Part both(Part a, Part b) { return plus(a, b); }
+    __device__ inline void begin(int y) const { entered[y] = one(); }
+    __device__ inline Value entering(const Part* arriving, int e, int next) const {
+        Value value;
+        if (next < 0) {
+            value = zero();
+            for (int y = 0; y < Y; y++) value = plus(value, arriving[y]);
+        } else {
+            value = BACK ? step(arriving, link + next * Y, 1) : step(arriving, link + next, Y);
+            entered[(long long)e * Y + next] = value;
+        }
+        return value;
+    }
+};
+
+// One sweep, by one warp: ⊕ over all segmentations. `ring` is (K, Y), `parts` (PER_LANE · 32,), `arriving` (Y,).
+template <bool BACK, class Sweep>
+__device__ typename Sweep::Value sweep(const Dense& d, const Sweep& s, typename Sweep::Value* ring,
+                                       typename Sweep::Part* parts, typename Sweep::Part* arriving, int* is_wrong) {
+    typedef typename Sweep::Part Part;
+    int lane = threadIdx.x % 32, K = d.t.K, length = d.length;
+    for (int y = lane; y < Y; y += 32) ring[y] = Sweep::one();
+    float next[PER_LANE][TERMS], score[PER_LANE][TERMS];
+    int row = 0;  // of the ring: that of e - 1
+    for (int e = 0; e <= length; e++) {
+        // The scores of the next position are loaded before this position's arithmetic, which hides the latency.
+        for (int j = 0; j < PER_LANE; j++)
+            for (int k = 0; k < TERMS; k++) {
+                int y = (lane + 32 * j) / SHARE, w = (lane + 32 * j) % SHARE + k * SHARE;
+                score[j][k] = next[j][k];
+                bool exists = y < Y && w < K && w <= e && e < length;
+                next[j][k] = exists ? d.at(BACK ? length - e - 1 : e - w, w, y) : -INFINITE;
+                if (is_wrong && is_far(next[j][k], d.t.L)) *is_wrong = 1;
+            }
+        if (e == 0) {
+            for (int y = lane; y < Y; y += 32) s.begin(y);
+            __syncwarp();
+            continue;
+        }
+        for (int j = 0; j < PER_LANE; j++) {
+            int y = (lane + 32 * j) / SHARE;
+            Part part = Sweep::none();
+            for (int k = 0; k < TERMS; k++) {
+                int w = (lane + 32 * j) % SHARE + k * SHARE;
+                if (y >= Y || w >= K || w >= e) continue;
+                int at = row - w;
+                Part one = Sweep::extended(ring[(at < 0 ? at + K : at) * Y + y], score[j][k], w, y);
+                part = k ? Sweep::both(part, one) : one;
+            }
+            parts[lane + 32 * j] = part;
+        }
+        __syncwarp();
+        for (int y = lane; y < Y; y += 32) {
+            Part part = parts[y * SHARE];
+            for (int k = 1; k < SHARE; k++) part = Sweep::both(part, parts[y * SHARE + k]);
+            arriving[y] = part;
+        }
+        __syncwarp();
+        row = row + 1 == K ? 0 : row + 1;
+        if (e < length)
+            for (int y = lane; y < Y; y += 32) ring[row * Y + y] = s.entering(arriving, e, y);
+        __syncwarp();
+    }
+    return s.entering(arriving, length, NO_NODE);
+}
+
+// The tag of a token of a segment with a label.
+__device__ inline int tag_of(int label, int i, int start, int end) {
+    int first = 1 + (label - 1) * PREFIXES;
+    if (BIO) return i == start ? first : first + 1;
+    if (end - start == 1) return first + 3;
+    return i == start ? first : i == end - 1 ? first + 2 : first + 1;
+}
+
+__device__ inline int opened_by(int tag) {  // the label of which a tag opens a segment; 0: of none
+    int which = (tag - 1) % PREFIXES;
+    return tag && (which == 0 || which == 3) ? 1 + (tag - 1) / PREFIXES : 0;
+}
+
+__device__ Real weight(const Dense& d, int4 segment, const Real* link, const Real* forward, const Real* backward) {
+    int start = segment.x, end = segment.y, y = CHAIN ? tag_of(segment.z, start, start, end) : segment.z;
+    Real x = times(forward[(long long)start * Y + y], exp_of(d.at(start, CHAIN ? 0 : end - start - 1, y)));
+    for (int i = start + 1; CHAIN && i < end; i++) {
+        int tag = tag_of(segment.z, i, start, end);
+        x = times(times(x, link[y * Y + tag]), exp_of(d.at(i, 0, tag)));
+        y = tag;
+    }
+    if (!CHAIN || !BIO || end == d.length) return times(x, backward[(long long)(d.length - end) * Y + y]);
+    Real after = zero();  // all that may follow but the tag that would go on with the segment
+    for (int tag = 0; tag < Y; tag++) {
+        if (tag == tag_of(segment.z, end, start, end + 1)) continue;
+        Real onward = times(exp_of(d.at(end, 0, tag)), backward[(long long)(d.length - end - 1) * Y + tag]);
+        after = plus(after, times(link[y * Y + tag], onward));
+    }
+    return times(x, after);
+}
+
+extern "C" __global__ void decode(const Task t) {
+    __shared__ int is_wrong, count, end, border;
+    __shared__ Winner parts[PER_LANE * 32], arriving[Y];
+    __shared__ Real sum_parts[2][PER_LANE * 32], sum_arriving[2][Y], total;
+    __shared__ float best;
+    int thread = threadIdx.x, b = blockIdx.y, length = (int)t.lengths[b];
+    Dense d = {t, t.scores + (long long)b * t.L * t.K * Y, length};
+    Real* forward = (Real*)(t.scratch + b * t.scratch_size);  // (L + 1, Y)
+    Real* backward = forward + (long long)(t.L + 1) * Y;
+    int4* found = (int4*)(backward + (long long)(t.L + 1) * Y);  // (L,), from right to left
+    int* origin = (int*)(found + t.L);  // (L + 1, Y)
+    Real* link = (Real*)memory;  // (Y, Y)
+    Real* rings = link + Y * Y;  // 2 (K, Y)
+    float* transition = (float*)(rings + 2 * t.K * Y);
+    float* ring = transition + Y * Y;
+    int* traced = (int*)rings;  // (TRACED,), later
+    if (thread == 0) { is_wrong = 0; count = 0; end = border = length; }
+    for (int k = thread; k < Y * Y; k += THREADS) {
+        transition[k] = t.transition[k];
+        link[k] = exp_of(transition[k]);
+    }
+    __syncthreads();
+    if (thread < 32) {
+        MaxSweep s = {transition, origin};
+        float value = length ? sweep<false>(d, s, ring, parts, arriving, &is_wrong) : 0.0f;
+        if (thread == 0) best = value;
+    } else if (thread < 64 && t.with_probabilities && length) {
+        SumSweep<false> s = {link, forward};
+        Real value = sweep<false>(d, s, rings, sum_parts[0], sum_arriving[0], 0);
+        if (thread == 32) total = value;
+    } else if (thread >= 64 && thread < 96 && t.with_probabilities && length) {
+        SumSweep<true> s = {link, backward};
+        sweep<true>(d, s, rings + t.K * Y, sum_parts[1], sum_arriving[1], 0);
+    }
+    __syncthreads();
+    if (is_wrong || !(best > -INFINITE)) {
+        if (thread == 0) t.counts[b] = ON_HOST;
+        return;
+    }
+    int label = 0;  // above `end`: at the end of the sentence there is none, which is written as 0
+    while (end > 0) {
+        int high = end, low = max(0, high + 1 - TRACED / Y);
+        for (int k = thread; k < (high + 1 - low) * Y; k += THREADS) traced[k] = origin[(long long)low * Y + k];
+        __syncthreads();
+        if (thread == 0) {
+            int i = high;
+            while (i > 0 && i >= low) {
+                int from = traced[(i - low) * Y + label], start = i - (from & 0xffff);
+                label = from >> 16;
+                int opened = CHAIN ? opened_by(label) : label;
+                if (opened) found[count++] = segment_of(start, CHAIN ? border : i, opened, 0.0f);
+                if (opened || label == 0) border = start;
+                i = start;
+            }
+            end = i;
+        }
+        __syncthreads();
+    }
+    if (thread == 0) t.counts[b] = count;
+    for (int k = thread; k < count; k += THREADS) {
+        int4 segment = found[count - 1 - k];
+        float p = t.with_probabilities ? quotient(weight(d, segment, link, forward, backward), total) : 0.0f;
+        t.segments[(long long)b * t.slots + k] = segment_of(segment.x, segment.y, segment.z, p);
+    }
+}
