@@ -6,7 +6,7 @@ Axes: B sentences, L tokens, K widths, Y labels or tags, M segments.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -18,11 +18,8 @@ from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.kernels.cuda.nvrtc import NvrtcError, kernel
 from spansieve.decoding.decoders import Decoded, Decoder
 
-THREADS = 128  # these five as in the source
-TILE_SPANS = 1024
-TILE_KEPT = 512
-TRACED = 4096
-ROWS_EACH = 8
+THREADS, MANY_THREADS = 128, 512  # of a block, and of one where a sentence has several
+TILE_SPANS, TILE_KEPT, CHUNKS, TRACED, ROWS_EACH = 1024, 512, 32, 4096, 8  # as in the source
 USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that for a long one
 
 
@@ -45,6 +42,7 @@ class Slots:
         self._device, self.task = device, Task()
         self.argument = (ctypes.c_void_p * 1)(ctypes.addressof(self.task))
         self._reserved = [0, 0, 0]
+        self.event: torch.cuda.Event | None = None  # recorded behind a launch whose result nobody has read yet
         self.inputs: tuple[Tensor, ...] = ()  # are kept until the launch is over
         self.shape = (0, 0)
 
@@ -66,6 +64,10 @@ class Slots:
         self.task.segments = self.task.counts + 4 * header
         self.task.scratch_size, self.task.slots = scratch_size, slots
         self.shape, self.header = (num_sentences, slots), header
+
+    def __del__(self) -> None:
+        if self.event is not None:  # the device may still write
+            self.event.synchronize()
 
 
 class Plan(NamedTuple):
@@ -106,6 +108,8 @@ class DeviceDecoder:
         """Compile the kernel of a decoder, which takes about a second; NvrtcError where that is not possible."""
         self.decoder, self.device = decoder, device
         self.num_on_host = 0  # sentences that the host decoded
+        self._free: list[tuple[Slots, torch.cuda.Event]] = []
+        self._plans: dict[tuple[int, int, bool], Plan] = {}
         if decoder.with_filter or decoder.settings.budget is not None:
             raise NvrtcError("no kernel weighs probabilities by the filter, or has a budget of candidates")
         self._kernel = kernel(source_of(decoder), "decode", device)
@@ -113,6 +117,25 @@ class DeviceDecoder:
         num_labels = decoder.shape[-1]
         arrays = {"transition": np.zeros((num_labels, num_labels), np.float32)} | decoder.arrays
         self._arrays = {name: torch.from_numpy(x).to(device) for name, x in arrays.items()}
+
+    def decode(
+        self, scores: Sequence[Tensor], device_lengths: Tensor, lengths: np.ndarray, with_probabilities: bool
+    ) -> Callable[[], Decoded]:
+        """Start to decode a batch; what is returned waits for it, and for nothing after it."""
+        slots, event = self._free.pop() if self._free else (self.slots(), _recorded(self.device))
+        self.launch(slots, scores, device_lengths, with_probabilities)
+        self._kernel.record(event)
+        slots.event = event
+
+        def wait() -> Decoded:
+            event.synchronize()
+            slots.event = None
+            decoded = self.read(slots, lengths)
+            slots.inputs = ()
+            self._free.append((slots, event))
+            return decoded
+
+        return wait
 
     def slots(self) -> Slots:
         """Make memory for one launch. What a launch of some shape needs of it is reserved by the first such launch."""
@@ -127,7 +150,8 @@ class DeviceDecoder:
         num_sentences, num_tokens, *widths, num_labels = scores[0].shape
         max_width = widths[0] if widths else 1
         inputs = (*(part.contiguous() for part in scores), lengths.contiguous())
-        plan = self._plan(num_tokens, max_width, num_labels, with_probabilities)
+        key = num_tokens, max_width, with_probabilities
+        plan = self._plans.get(key) or self._plans.setdefault(key, self._plan(*key, num_labels))
         slots.reserve(num_sentences, plan.slots, plan.scratch)
         task = slots.task
         task.scores, task.global_scores, task.lengths = (inputs[k].data_ptr() for k in (0, -2, -1))
@@ -135,9 +159,9 @@ class DeviceDecoder:
         task.with_probabilities = with_probabilities
         slots.inputs = inputs
         if num_sentences:
-            self._kernel.launch((plan.tiles, num_sentences), THREADS, plan.shared, slots.argument)
+            self._kernel.launch((plan.tiles, num_sentences), THREADS if plan.tiles == 1 else MANY_THREADS, plan.shared, slots.argument)
 
-    def _plan(self, num_tokens: int, max_width: int, num_labels: int, with_probabilities: bool) -> Plan:
+    def _plan(self, num_tokens: int, max_width: int, with_probabilities: bool, num_labels: int) -> Plan:
         kind = self.decoder.settings.kind
         if not self.decoder.settings.filters:
             scratch = 36 * (num_tokens + 1) * num_labels + 16 * num_tokens
@@ -149,28 +173,29 @@ class DeviceDecoder:
         most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)
         capacity = min((self._shared - 16) // each, most)
         scratch = tiles * (TILE_KEPT * 16 + 16) if tiles > 1 else 0
-        scratch += 36 * ROWS_EACH * capacity if kind == "nested" else 0
+        if kind == "nested":
+            scratch += 36 * ROWS_EACH * capacity
+        elif tiles > 1:
+            scratch += 44 * (CHUNKS * num_labels**2 + (CHUNKS + 1) * num_labels + capacity * num_labels)
+        scratch = -(-scratch // 16) * 16
         slots = min(2 * num_tokens if kind == "nested" else num_tokens, capacity)
         return Plan(tiles, capacity, slots, scratch, each * capacity + 16)
 
     def read(self, slots: Slots, lengths: np.ndarray) -> Decoded:
         """Read what a launch has written; it is over when this is called. Lengths (B,) are those of the launch."""
         num_sentences, num_slots = slots.shape
-        numbers, first = slots.numbers, slots.header
-        counts = numbers[:num_sentences]
-        if num_sentences == 1 and counts[0] >= 0:
-            offsets = np.array([0, counts[0]])
-            rows = numbers[first : first + 4 * counts[0]].reshape(-1, 4)
-        else:
-            is_written = np.arange(num_slots) < counts[:, None]
-            rows = numbers[first : first + 4 * is_written.size].reshape(num_sentences, num_slots, 4)[is_written]
-            offsets = np.zeros(num_sentences + 1, np.int64)
-            np.cumsum(counts.clip(0), out=offsets[1:])
-        start, end, label = rows[:, :3].T.astype(np.int64)
-        probabilities = rows[:, 3].copy().view(np.float32) if slots.task.with_probabilities else None
-        decoded = Decoded(FlatSegments(offsets, start, end, label), probabilities)
+        numbers, first, with_probabilities = slots.numbers, slots.header, bool(slots.task.with_probabilities)
+        if num_sentences == 1 and (count := int(numbers[0])) >= 0:
+            rows = numbers[first : first + 4 * count].reshape(count, 4).copy()
+            return _decoded(np.array((0, count)), rows, with_probabilities)
+        counts = numbers[:num_sentences].copy()
+        is_written = np.arange(num_slots) < counts[:, None]
+        rows = numbers[first : first + 4 * is_written.size].reshape(num_sentences, num_slots, 4)[is_written]
+        offsets = np.zeros(num_sentences + 1, np.int64)
+        np.cumsum(counts.clip(0), out=offsets[1:])
+        decoded = _decoded(offsets, rows, with_probabilities)
         left = np.flatnonzero(counts < 0)
-        return self._joined(decoded, self._on_host(slots, lengths, left), left) if len(left) else decoded
+        return _joined(decoded, self._on_host(slots, lengths, left), left) if len(left) else decoded
 
     def _on_host(self, slots: Slots, lengths: np.ndarray, left: np.ndarray) -> Decoded:
         """Decode some sentences of a batch as they are decoded where there is no GPU, with the same errors."""
@@ -179,15 +204,35 @@ class DeviceDecoder:
         scores = [part.index_select(0, index).cpu().numpy() for part in slots.inputs[:-1]]
         return self.decoder(scores, lengths[left], bool(slots.task.with_probabilities))
 
-    @staticmethod
-    def _joined(decoded: Decoded, others: Decoded, which: np.ndarray) -> Decoded:
-        """Put the segments of some sentences, which have none yet, among those of a batch."""
-        ours, theirs = decoded.segments, others.segments
-        counts = np.diff(ours.offsets)
-        counts[which] = np.diff(theirs.offsets)
-        order = np.argsort(np.concatenate((ours.sentence, which[theirs.sentence])), kind="stable")
-        columns = [np.concatenate(pair)[order] for pair in zip(ours[1:], theirs[1:])]
-        probabilities = None
-        if decoded.probabilities is not None:
-            probabilities = np.concatenate((decoded.probabilities, others.probabilities))[order]
-        return Decoded(FlatSegments(np.concatenate(([0], np.cumsum(counts))), *columns), probabilities)
+
+def device_decoder(decoder: Decoder, device: torch.device) -> DeviceDecoder | None:
+    """Make the decoder on a GPU; None where there is no NVRTC, or no kernel that decodes so."""
+    try:
+        return DeviceDecoder(decoder, device)
+    except NvrtcError:
+        return None
+
+
+def _recorded(device: torch.device) -> torch.cuda.Event:
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(device))  # which makes it
+    return event
+
+
+def _decoded(offsets: np.ndarray, rows: np.ndarray, with_probabilities: bool) -> Decoded:
+    """Segments from rows of start, end, label and the bits of a probability, (M, 4)."""
+    segments = FlatSegments(offsets, rows[:, 0], rows[:, 1], rows[:, 2])
+    return Decoded(segments, rows[:, 3].view(np.float32) if with_probabilities else None)
+
+
+def _joined(decoded: Decoded, others: Decoded, which: np.ndarray) -> Decoded:
+    """Put the segments of some sentences, which have none yet, among those of a batch."""
+    ours, theirs = decoded.segments, others.segments
+    counts = np.diff(ours.offsets)
+    counts[which] = np.diff(theirs.offsets)
+    order = np.argsort(np.concatenate((ours.sentence, which[theirs.sentence])), kind="stable")
+    columns = [np.concatenate(pair)[order] for pair in zip(ours[1:], theirs[1:])]
+    probabilities = None
+    if decoded.probabilities is not None and others.probabilities is not None:
+        probabilities = np.concatenate((decoded.probabilities, others.probabilities))[order]
+    return Decoded(FlatSegments(np.concatenate(([0], np.cumsum(counts))), *columns), probabilities)

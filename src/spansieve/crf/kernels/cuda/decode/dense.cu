@@ -31,33 +31,49 @@ __device__ inline Winner winner(float value, int origin) {
     return made;
 }
 
-__device__ inline Winner better(Winner a, Winner b) {
-    if (a.value != b.value) return a.value > b.value ? a : b;
-    int widths = (a.origin & 0xffff) - (b.origin & 0xffff);
-    return widths > 0 || (widths == 0 && a.origin <= b.origin) ? a : b;
+__device__ inline Winner better(Winner a, Winner b) {  // b has the higher label
+    bool is_wider = !CHAIN && b.value == a.value && (b.origin & 0xffff) > (a.origin & 0xffff);
+    return b.value > a.value || is_wider ? b : a;
 }
 
-// What a sweep computes with: a value of a part, ⊗ with a score, ⊕, and a step over the transition.
+// What a sweep computes with: the weight of a score, a part that a segment ends, ⊕ of parts, and a step over the
+// transition. A lane keeps its own label's column of the transition, backward its row, where there are not too many.
+#define IN_REGISTERS (Y <= 24)
+#define KEPT (IN_REGISTERS ? Y : 1)
+
 struct MaxSweep {
     typedef Winner Part;
     typedef float Value;
+    typedef float Weight;
     const float* transition;
     int* origin;  // (L + 1, Y)
+    float kept[KEPT];
+    __device__ MaxSweep(const float* transition, int* origin, int y) : transition(transition), origin(origin) {
+        for (int k = 0; k < KEPT; k++) kept[k] = transition[k * Y + y];
+    }
+    __device__ static inline Weight weight(float score) { return score; }
     __device__ static inline Part none() { return winner(-INFINITE, 1); }
     __device__ static inline Value one() { return 0.0f; }
-    __device__ static inline Part extended(Value before, float score, int w, int y) {
+    __device__ static inline Part extended(Value before, Weight score, int w, int y) {
         return winner(before + score, (w + 1) | y << 16);
     }
     __device__ static inline Part both(Part a, Part b) { return better(a, b); }
     __device__ inline void begin(int y) const {}
     __device__ inline Value entering(const Part* arriving, int e, int next) const {
-        Part best = none();
-        for (int y = 0; y < Y; y++) {
+        Part best = arriving[0];
+        best.value += IN_REGISTERS ? kept[0] : transition[next];
+        for (int y = 1; y < Y; y++) {
             Part part = arriving[y];
-            part.value += next < 0 ? 0.0f : transition[y * Y + next];
-            best = y ? better(best, part) : part;
+            part.value += IN_REGISTERS ? kept[y % KEPT] : transition[y * Y + next];
+            best = better(best, part);
         }
-        origin[(long long)e * Y + max(next, 0)] = best.origin;
+        origin[(long long)e * Y + next] = best.origin;
+        return best.value;
+    }
+    __device__ inline Value total(const Part* arriving, int e) const {
+        Part best = arriving[0];
+        for (int y = 1; y < Y; y++) best = better(best, arriving[y]);
+        origin[(long long)e * Y] = best.origin;
         return best.value;
     }
 };
@@ -65,24 +81,29 @@ struct MaxSweep {
 template <bool BACK> struct SumSweep {
     typedef Real Part;
     typedef Real Value;
+    typedef Real Weight;
     const Real* link;
     Real* entered;  // (L + 1, Y)
+    Real kept[KEPT];
+    __device__ SumSweep(const Real* link, Real* entered, int y) : link(link), entered(entered) {
+        for (int k = 0; k < KEPT; k++) kept[k] = link[BACK ? y * Y + k : k * Y + y];
+    }
+    __device__ static inline Weight weight(float score) { return exp_of(score); }
     __device__ static inline Part none() { return zero(); }
     __device__ static inline Value one() { return real(1.0, 0); }
-    __device__ static inline Part extended(Value before, float score, int w, int y) {
-        return times(before, exp_of(score));
-    }
+    __device__ static inline Part extended(Value before, Weight weight, int w, int y) { return times(before, weight); }
     __device__ static inline Part both(Part a, Part b) { return plus(a, b); }
     __device__ inline void begin(int y) const { entered[y] = one(); }
     __device__ inline Value entering(const Part* arriving, int e, int next) const {
-        Value value;
-        if (next < 0) {
-            value = zero();
-            for (int y = 0; y < Y; y++) value = plus(value, arriving[y]);
-        } else {
-            value = BACK ? step(arriving, link + next * Y, 1) : step(arriving, link + next, Y);
-            entered[(long long)e * Y + next] = value;
-        }
+        Value value = IN_REGISTERS ? step(arriving, kept, 1)
+                      : BACK       ? step(arriving, link + next * Y, 1)
+                                   : step(arriving, link + next, Y);
+        entered[(long long)e * Y + next] = value;
+        return value;
+    }
+    __device__ inline Value total(const Part* arriving, int e) const {
+        Value value = zero();
+        for (int y = 0; y < Y; y++) value = plus(value, arriving[y]);
         return value;
     }
 };
@@ -93,49 +114,52 @@ __device__ typename Sweep::Value sweep(const Dense& d, const Sweep& s, typename 
                                        typename Sweep::Part* parts, typename Sweep::Part* arriving, int* is_wrong) {
     typedef typename Sweep::Part Part;
     int lane = threadIdx.x % 32, K = d.t.K, length = d.length;
-    for (int y = lane; y < Y; y += 32) ring[y] = Sweep::one();
-    float next[PER_LANE][TERMS], score[PER_LANE][TERMS];
+    for (int y = lane; y < Y; y += 32) {
+        ring[y] = Sweep::one();
+        s.begin(y);
+    }
+    float loaded[PER_LANE][TERMS];
+    typename Sweep::Weight next[PER_LANE][TERMS], weight[PER_LANE][TERMS];
     int row = 0;  // of the ring: that of e - 1
-    for (int e = 0; e <= length; e++) {
-        // The scores of the next position are loaded before this position's arithmetic, which hides the latency.
+    for (int e = -1; e <= length; e++) {
+        // Scores are loaded two positions ahead and converted one ahead, which hides the time that both take.
         for (int j = 0; j < PER_LANE; j++)
             for (int k = 0; k < TERMS; k++) {
-                int y = (lane + 32 * j) / SHARE, w = (lane + 32 * j) % SHARE + k * SHARE;
-                score[j][k] = next[j][k];
-                bool exists = y < Y && w < K && w <= e && e < length;
-                next[j][k] = exists ? d.at(BACK ? length - e - 1 : e - w, w, y) : -INFINITE;
-                if (is_wrong && is_far(next[j][k], d.t.L)) *is_wrong = 1;
+                int y = (lane + 32 * j) / SHARE, w = (lane + 32 * j) % SHARE + k * SHARE, end = e + 2;
+                weight[j][k] = next[j][k];
+                next[j][k] = Sweep::weight(loaded[j][k]);
+                bool exists = y < Y && w < K && w < end && end <= length;
+                loaded[j][k] = exists ? d.at(BACK ? length - end : end - 1 - w, w, y) : -INFINITE;
+                if (is_wrong && is_far(loaded[j][k], d.t.L)) *is_wrong = 1;
             }
-        if (e == 0) {
-            for (int y = lane; y < Y; y += 32) s.begin(y);
-            __syncwarp();
-            continue;
-        }
+        if (e < 1) continue;
         for (int j = 0; j < PER_LANE; j++) {
             int y = (lane + 32 * j) / SHARE;
             Part part = Sweep::none();
             for (int k = 0; k < TERMS; k++) {
-                int w = (lane + 32 * j) % SHARE + k * SHARE;
+                int w = (lane + 32 * j) % SHARE + k * SHARE, at = row - w;
                 if (y >= Y || w >= K || w >= e) continue;
-                int at = row - w;
-                Part one = Sweep::extended(ring[(at < 0 ? at + K : at) * Y + y], score[j][k], w, y);
+                Part one = Sweep::extended(ring[(at < 0 ? at + K : at) * Y + y], weight[j][k], w, y);
                 part = k ? Sweep::both(part, one) : one;
             }
-            parts[lane + 32 * j] = part;
+            if (SHARE == 1 && y < Y) arriving[y] = part;
+            if (SHARE > 1) parts[lane + 32 * j] = part;
         }
         __syncwarp();
-        for (int y = lane; y < Y; y += 32) {
-            Part part = parts[y * SHARE];
-            for (int k = 1; k < SHARE; k++) part = Sweep::both(part, parts[y * SHARE + k]);
-            arriving[y] = part;
+        if (SHARE > 1) {
+            for (int y = lane; y < Y; y += 32) {
+                Part part = parts[y * SHARE];
+                for (int k = 1; k < SHARE; k++) part = Sweep::both(part, parts[y * SHARE + k]);
+                arriving[y] = part;
+            }
+            __syncwarp();
         }
-        __syncwarp();
         row = row + 1 == K ? 0 : row + 1;
         if (e < length)
             for (int y = lane; y < Y; y += 32) ring[row * Y + y] = s.entering(arriving, e, y);
         __syncwarp();
     }
-    return s.entering(arriving, length, NO_NODE);
+    return s.total(arriving, length);
 }
 
 // The tag of a token of a segment with a label.
@@ -192,15 +216,15 @@ extern "C" __global__ void decode(const Task t) {
     }
     __syncthreads();
     if (thread < 32) {
-        MaxSweep s = {transition, origin};
+        MaxSweep s(transition, origin, min(thread, Y - 1));
         float value = length ? sweep<false>(d, s, ring, parts, arriving, &is_wrong) : 0.0f;
         if (thread == 0) best = value;
     } else if (thread < 64 && t.with_probabilities && length) {
-        SumSweep<false> s = {link, forward};
+        SumSweep<false> s(link, forward, min(thread - 32, Y - 1));
         Real value = sweep<false>(d, s, rings, sum_parts[0], sum_arriving[0], 0);
         if (thread == 32) total = value;
     } else if (thread >= 64 && thread < 96 && t.with_probabilities && length) {
-        SumSweep<true> s = {link, backward};
+        SumSweep<true> s(link, backward, min(thread - 64, Y - 1));
         sweep<true>(d, s, rings + t.K * Y, sum_parts[1], sum_arriving[1], 0);
     }
     __syncthreads();

@@ -37,21 +37,21 @@ __device__ int filter_spans(const Task& t, int b, int length, int low, int high,
     return n;
 }
 
-// The candidates of one tile in `kept`, by the whole block; how many. `sums` is (THREADS + 1,).
+// The candidates of one tile in `kept`, by the whole block; how many. `sums` is (MAX_THREADS,).
 __device__ int filter_tile(const Task& t, int b, int length, int tile, int4* kept, int room, int* sums, int* is_wrong) {
-    int thread = threadIdx.x, first = tile * TILE_SPANS, last = min(first + TILE_SPANS, length * t.K);
-    int each = max(0, last - first + THREADS - 1) / THREADS;
+    int thread = threadIdx.x, threads = THREADS, first = tile * TILE_SPANS, last = min(first + TILE_SPANS, length * t.K);
+    int each = (max(0, last - first) + threads - 1) / threads;
     int low = min(first + thread * each, last), high = min(low + each, last);
     int n = filter_spans(t, b, length, low, high, 0, 0, is_wrong);
     sums[thread] = n;
     __syncthreads();
-    for (int reach = 1; reach < THREADS; reach *= 2) {
+    for (int reach = 1; reach < threads; reach *= 2) {
         int before = thread >= reach ? sums[thread - reach] : 0;
         __syncthreads();
         sums[thread] += before;
         __syncthreads();
     }
-    int total = sums[THREADS - 1], offset = sums[thread] - n;
+    int total = sums[threads - 1], offset = sums[thread] - n;
     if (n && total <= room) filter_spans(t, b, length, low, high, kept + offset, n, is_wrong);
     __syncthreads();
     return total;
@@ -113,7 +113,7 @@ __device__ void sort_by_end(const int4* kept, int K, Nodes& nodes) {
 
 // The candidates of a sentence in shared memory, by the whole block; false where the block has nothing more to do.
 __device__ bool candidates_in_order(const Task& t, int b, int length, int4* kept, Nodes& nodes) {
-    __shared__ int is_wrong, sums[THREADS];
+    __shared__ int is_wrong, sums[MAX_THREADS];
     if (threadIdx.x == 0) is_wrong = 0;
     __syncthreads();
     nodes.n = filter_sentence(t, b, length, kept, sums, &is_wrong);

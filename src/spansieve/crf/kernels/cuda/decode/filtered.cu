@@ -1,124 +1,249 @@
-// Paths through the candidates: the best one, and sums over all of them, each by one thread, over few candidates.
+// Paths through the candidates: the best one, and sums over all of them.
+//
+// A sweep is one thread's: of few candidates there are three, of the best path, forward and backward. Many candidates are
+// cut into chunks, where none lies across the cut, so that all that a chunk needs of those before it is a value for each
+// label. A thread for each label before each chunk finds what comes out of it; from that follows what goes into each
+// chunk, and then a thread for each chunk has its paths. `null` stands for the start of the sentence throughout.
 
-// A sweep from the left or from the right, where start and end change places.
-template <bool BACK> struct Order {
-    const Nodes& nodes;
-    __device__ inline int beginning(int k) const { return BACK ? nodes.n - 1 - k : nodes.by_start[k]; }
-    __device__ inline int finishing(int k) const { return BACK ? nodes.by_start[nodes.n - 1 - k] : k; }
-    __device__ inline int begin(int c) const { return BACK ? -nodes.node[c].y : nodes.node[c].x; }
-    __device__ inline int finish(int c) const { return BACK ? -nodes.node[c].x : nodes.node[c].y; }
-};
-
+#define CHUNKS 32
+#define CHUNK_NODES 16  // candidates that are worth a chunk
 #define BEYOND 0x7fffffff
 
-// The window before a position, by the window theorem: of the candidates that are over, those that end after the latest
-// start among them, or with SKIP all. `add` merges one, `clear` forgets all, the start of the sentence too.
+// Candidates low … high - 1, as a sweep meets them from the left or from the right, where start and end change places.
+template <bool BACK> struct Order {
+    const Nodes& nodes;
+    int low, high;
+    __device__ inline int beginning(int k) const { return BACK ? high - 1 - k : nodes.by_start[low + k]; }
+    __device__ inline int finishing(int k) const { return BACK ? nodes.by_start[high - 1 - k] : low + k; }
+    __device__ inline int begin(int4 node) const { return BACK ? -node.y : node.x; }
+    __device__ inline int finish(int4 node) const { return BACK ? -node.x : node.y; }
+};
+
+// A sweep over candidates. The window before a position are, by the window theorem, of the candidates that are over those
+// that end after the latest start among them, or with SKIP all. `window.add` merges one, `window.clear` forgets all, and
+// `window.reach` is the way into one.
 template <bool BACK, class Window>
-__device__ inline void slide(const Nodes& nodes, int position, int& over, int& latest, Window& window) {
-    Order<BACK> order = {nodes};
-    int before = over;
-    while (over < nodes.n) {
-        int c = order.finishing(over);
-        if (order.finish(c) > position) break;
-        if (SKIP) window.add(c);
-        latest = max(latest, order.begin(c));
-        over++;
+__device__ inline void sweep(const Nodes& nodes, int low, int high, Window& window) {
+    Order<BACK> order = {nodes, low, high};
+    int n = high - low, begun = 0, over = 0, latest = -BEYOND;
+    if (n == 0) return;
+    bool is_stale = false;
+    int c = order.beginning(0), d = order.finishing(0);
+    int4 opening = nodes.node[c], closing = nodes.node[d];
+    for (;;) {
+        bool is_over = begun == n || order.finish(closing) <= order.begin(opening);
+        if (!SKIP && is_stale && !is_over) {
+            window.clear();
+            int first = over;
+            while (first > 0 && order.finish(nodes.node[order.finishing(first - 1)]) > latest) first--;
+            for (; first < over; first++) window.add(order.finishing(first), nodes.node[order.finishing(first)].z);
+            is_stale = false;
+        }
+        if (is_over) {
+            if (SKIP) window.add(d, closing.z);
+            latest = max(latest, order.begin(closing));
+            is_stale = true;
+            if (++over == n) break;
+            d = order.finishing(over);
+            closing = nodes.node[d];
+        } else {
+            window.reach(c, opening);
+            if (++begun == n) continue;
+            c = order.beginning(begun);
+            opening = nodes.node[c];
+        }
     }
-    if (SKIP || over == before) return;
+    if (SKIP) return;
     window.clear();
     int first = over;
-    while (first > 0 && order.finish(order.finishing(first - 1)) > latest) first--;
-    for (; first < over; first++) window.add(order.finishing(first));
+    while (first > 0 && order.finish(nodes.node[order.finishing(first - 1)]) > latest) first--;
+    for (; first < over; first++) window.add(order.finishing(first), nodes.node[order.finishing(first)].z);
 }
 
-struct Sums {
-    const Nodes& nodes;
-    Real *merged, *value;  // (Y,), where null stands for the start of the sentence; (N,)
+template <bool BACK> struct Sums {
+    const Real *link, *weight;  // (Y, Y), (N,): exp of the scores
+    Real *merged, *value;       // (Y,), (N,)
     __device__ inline void clear() { for (int y = 0; y < Y; y++) merged[y] = zero(); }
-    __device__ inline void add(int c) {
-        int y = nodes.node[c].z;
-        merged[y] = plus(merged[y], value[c]);
+    __device__ inline void add(int c, int y) { merged[y] = plus(merged[y], value[c]); }
+    __device__ inline void reach(int c, int4 node) {
+        Real into = BACK ? step(merged, link + node.z * Y, 1) : step(merged, link + node.z, Y);
+        value[c] = times(into, weight[c]);
     }
 };
 
-// Forward or backward sums, by one thread: value[c], which is exp of the score before; the sum over all paths.
-template <bool BACK> __device__ Real sum_paths(const Nodes& nodes, const Real* link, Real* merged, Real* value) {
-    Sums window = {nodes, merged, value};
-    window.clear();
-    merged[0] = real(1.0, 0);
-    Order<BACK> order = {nodes};
-    int over = 0, latest = -BEYOND;
-    for (int k = 0; k < nodes.n; k++) {
-        int c = order.beginning(k);
-        slide<BACK>(nodes, order.begin(c), over, latest, window);
-        int y = nodes.node[c].z;
-        value[c] = times(BACK ? step(merged, link + y * Y, 1) : step(merged, link + y, Y), value[c]);
-    }
-    slide<BACK>(nodes, BEYOND, over, latest, window);
-    Real total = zero();
-    for (int y = 0; y < Y; y++) total = plus(total, merged[y]);
-    return total;
-}
-
-struct Maxima {
-    const Nodes& nodes;
-    float *top, *value;  // (Y,), (N,)
-    int *winner, *runner_up, *origin;  // (Y,), (N,), (N,)
-    bool opens;  // the start of the sentence is a way in
-
-    __device__ inline void clear() { for (int y = 0; y < Y; y++) winner[y] = NO_NODE; opens = SKIP; }
-    __device__ inline void add(int c) {
-        int y = nodes.node[c].z;
-        if (winner[y] != NO_NODE && !(value[c] > top[y])) return;
-        runner_up[c] = winner[y];
+// Maxima in the scores' own type, or in chunks, whose values are added up in another order, in double.
+template <class Score> struct Maxima {
+    const float* transition;  // (Y, Y)
+    Score *top, *value;       // (Y,), (N,)
+    int *winner, *origin;     // (Y,), (N,): which candidate; that before each
+    int* runner_up;           // (N,): the one that was replaced; it may yet come out equal, and goes first then
+    __device__ inline void clear() { for (int y = 0; y < Y; y++) top[y] = -INFINITE; }
+    __device__ inline void add(int c, int y) {
+        if (!(value[c] > top[y])) return;
+        if (runner_up) runner_up[c] = top[y] > -INFINITE ? winner[y] : NO_NODE;
         winner[y] = c;
         top[y] = value[c];
     }
-    // The best way into a label, over a column of the transition, or with none into the end; and the first candidate in
-    // order through which it is attained. One that was replaced may come out equal once the transition is added.
-    __device__ inline float into(const float* column, int& from) {
-        float best = opens ? 0.0f : -INFINITE;
-        for (int y = 1; y < Y; y++)
-            if (winner[y] != NO_NODE) best = fmaxf(best, top[y] + (column ? column[y * Y] : 0.0f));
+    // The best way into a label, or the end: the first candidate in order through which it is attained.
+    __device__ inline Score into(int label, int& from) {
+        Score best = -INFINITE;
+        for (int y = 0; y < Y; y++) best = fmax(best, top[y] + (label ? transition[y * Y + label] : 0.0f));
         from = NO_NODE;
-        if (best == -INFINITE || (opens && best == 0.0f)) return best;
-        for (int y = 1; y < Y; y++) {
-            float onward = column ? column[y * Y] : 0.0f;
+        if (best == -INFINITE) return best;
+        from = BEYOND;
+        for (int y = 0; y < Y; y++) {
+            float onward = label ? transition[y * Y + label] : 0.0f;
+            if (top[y] + onward != best) continue;
             int c = winner[y];
-            if (c == NO_NODE || top[y] + onward != best) continue;
-            while (runner_up[c] != NO_NODE && value[runner_up[c]] + onward == best) c = runner_up[c];
-            from = from == NO_NODE ? c : min(from, c);
+            while (runner_up && c >= 0 && runner_up[c] >= 0 && value[runner_up[c]] + onward == best) c = runner_up[c];
+            from = min(from, c);
         }
         return best;
     }
+    __device__ inline void reach(int c, int4 node) {
+        int from;
+        value[c] = into(node.z, from) + __int_as_float(node.w);
+        if (origin) origin[c] = from;
+    }
 };
 
-// The best path, by one thread, in the scores' own type: its last candidate, and its score.
-__device__ int best_path(const Nodes& nodes, const float* transition, Maxima& window, float& best) {
-    window.clear();
-    window.opens = true;
-    int over = 0, latest = -BEYOND, last;
-    for (int k = 0; k < nodes.n; k++) {
-        int c = nodes.by_start[k];
-        slide<false>(nodes, nodes.node[c].x, over, latest, window);
-        float into = window.into(transition + nodes.node[c].z, window.origin[c]);
-        window.value[c] = into + __int_as_float(nodes.node[c].w);
+// ---- Chunks -----------------------------------------------------------------------------------------------------------
+
+struct Chunks {
+    int count;
+    int first[CHUNKS + 1];
+};
+
+// Cut where no candidate lies across, near to equal numbers of them.
+__device__ void cut(const Nodes& nodes, int K, Chunks& chunks) {
+    int g = threadIdx.x;
+    if (g > chunks.count) return;
+    int k = (int)((long long)g * nodes.n / chunks.count);
+    for (; k > 0 && k < nodes.n; k++) {
+        int start = nodes.node[nodes.by_start[k]].x, j = k - 1;
+        while (j >= 0 && nodes.node[nodes.by_start[j]].x + K > start && nodes.node[nodes.by_start[j]].y <= start) j--;
+        if (j < 0 || nodes.node[nodes.by_start[j]].x + K <= start) break;
     }
-    slide<false>(nodes, BEYOND, over, latest, window);
-    best = window.into(0, last);
-    return last;
+    chunks.first[g] = k;
 }
+
+// What comes out of each chunk for each label before it, (CHUNKS, Y, Y), and what goes into it, (CHUNKS + 1, Y).
+struct Flow {
+    Real *out, *in, *value;        // (…), (…), (Y, N)
+    double *top_out, *top_in, *top_value;
+    int *winner_out, *winner_in;
+    __device__ Flow(char* memory, int capacity, int which) {
+        size_t square = CHUNKS * Y * Y, line = (CHUNKS + 1) * Y, sums = square + line + (size_t)Y * capacity;
+        out = (Real*)memory + which * sums;
+        in = out + square;
+        value = in + line;
+        top_out = (double*)((Real*)memory + 2 * sums);
+        top_in = top_out + square;
+        top_value = top_in + line;
+        winner_out = (int*)(top_value + (size_t)Y * capacity);
+        winner_in = winner_out + square;
+    }
+};
+
+template <bool BACK> struct SumFlow {
+    Flow flow;
+    const Nodes& nodes;
+    const Real* link;
+    Real* value;  // (N,): exp of the scores, then the sums
+    int capacity;
+    __device__ void unit(const Chunks& chunks, int g, int y) {
+        Real* merged = flow.out + (g * Y + y) * Y;
+        for (int k = 0; k < Y; k++) merged[k] = k == y ? real(1.0, 0) : zero();
+        Sums<BACK> window = {link, value, merged, flow.value + (size_t)y * capacity};
+        sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
+    }
+    __device__ Real join(const Chunks& chunks) {  // by a warp
+        int lane = threadIdx.x % 32;
+        Real* in = flow.in + (BACK ? chunks.count : 0) * Y;
+        for (int y = lane; y < Y; y += 32) in[y] = y ? zero() : real(1.0, 0);
+        __syncwarp();
+        for (int k = 0; k < chunks.count; k++) {
+            int g = BACK ? chunks.count - 1 - k : k;
+            Real* next = flow.in + (BACK ? g : g + 1) * Y;
+            for (int y = lane; y < Y; y += 32) next[y] = step(in, flow.out + g * Y * Y + y, Y);
+            in = next;
+            __syncwarp();
+        }
+        Real total = zero();
+        for (int y = 0; y < Y; y++) total = plus(total, in[y]);
+        return total;
+    }
+    __device__ void whole(const Chunks& chunks, int g) {
+        Sums<BACK> window = {link, value, flow.in + (BACK ? g + 1 : g) * Y, value};
+        Real* merged = flow.out + g * Y * Y;  // which is of no more use: other chunks read what goes into them
+        for (int y = 0; y < Y; y++) merged[y] = window.merged[y];
+        window.merged = merged;
+        sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
+    }
+};
+
+struct MaxFlow {
+    Flow flow;
+    const Nodes& nodes;
+    const float* transition;
+    int* origin;
+    int capacity;
+    __device__ void unit(const Chunks& chunks, int g, int y) {
+        int at = (g * Y + y) * Y;
+        for (int k = 0; k < Y; k++) { flow.top_out[at + k] = k == y ? 0.0 : -INFINITE; flow.winner_out[at + k] = NO_NODE; }
+        double* value = flow.top_value + (size_t)y * capacity;
+        Maxima<double> window = {transition, flow.top_out + at, value, flow.winner_out + at, 0, 0};
+        sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
+    }
+    __device__ int join(const Chunks& chunks, double& best) {  // by a warp
+        int lane = threadIdx.x % 32;
+        for (int y = lane; y < Y; y += 32) { flow.top_in[y] = y ? -INFINITE : 0.0; flow.winner_in[y] = NO_NODE; }
+        __syncwarp();
+        for (int g = 0; g < chunks.count; g++) {
+            for (int y = lane; y < Y; y += 32) {
+                double top = -INFINITE;
+                int winner = NO_NODE;
+                for (int k = 0; k < Y; k++) {
+                    int at = (g * Y + k) * Y + y, from = flow.winner_out[at];
+                    double value = flow.top_in[g * Y + k] + flow.top_out[at];
+                    from = from == NO_NODE ? flow.winner_in[g * Y + k] : from;
+                    if (value > top || (value == top && from < winner)) { top = value; winner = from; }
+                }
+                flow.top_in[(g + 1) * Y + y] = top;
+                flow.winner_in[(g + 1) * Y + y] = winner;
+            }
+            __syncwarp();
+        }
+        int last, at = chunks.count * Y;
+        Maxima<double> window = {transition, flow.top_in + at, 0, flow.winner_in + at, 0, 0};
+        best = window.into(0, last);
+        return last;
+    }
+    __device__ void whole(const Chunks& chunks, int g) {
+        int at = g * Y * Y;
+        for (int y = 0; y < Y; y++) {
+            flow.top_out[at + y] = flow.top_in[g * Y + y];
+            flow.winner_out[at + y] = flow.winner_in[g * Y + y];
+        }
+        Maxima<double> window = {transition, flow.top_out + at, flow.top_value, flow.winner_out + at, origin, 0};
+        sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
+    }
+};
 
 extern "C" __global__ void decode(const Task t) {
     __shared__ int count, last;
     __shared__ Real merged[2][Y], link[Y * Y], total;
-    __shared__ float transition[Y * Y], top[Y], best;
+    __shared__ float transition[Y * Y], top[Y];
+    __shared__ double best;
     __shared__ int winner[Y];
+    __shared__ Chunks chunks;
     int thread = threadIdx.x, b = blockIdx.y;
     for (int k = thread; k < Y * Y; k += THREADS) {
-        transition[k] = t.transition[k];
-        link[k] = k < Y || k % Y == 0 ? real(1.0, 0) : exp_of(transition[k]);  // null is the start, or the end
+        transition[k] = k < Y ? 0.0f : t.transition[k];
+        link[k] = k < Y || k % Y == 0 ? real(1.0, 0) : exp_of(transition[k]);
     }
+    if (thread < Y) { top[thread] = thread ? -INFINITE : 0.0f; winner[thread] = NO_NODE; }
+    for (int k = thread; k < 2 * Y; k += THREADS) merged[k / Y][k % Y] = k % Y ? zero() : real(1.0, 0);
     Real* forward = (Real*)memory;
     Real* backward = forward + (t.with_probabilities ? t.capacity : 0);
     Nodes nodes;
@@ -130,14 +255,55 @@ extern "C" __global__ void decode(const Task t) {
     if (t.with_probabilities)
         for (int c = thread; c < nodes.n; c += THREADS)
             forward[c] = backward[c] = exp_of(__int_as_float(nodes.node[c].w));
+    if (thread == 0) chunks.count = t.tiles == 1 ? 1 : max(1, min(CHUNKS, nodes.n / CHUNK_NODES));
     __syncthreads();
-    if (thread == 0) {
-        Maxima window = {nodes, top, value, winner, runner_up, origin, true};
-        last = best_path(nodes, transition, window, best);
-    } else if (thread == 32 && t.with_probabilities) {
-        total = sum_paths<false>(nodes, link, merged[0], forward);
-    } else if (thread == 64 && t.with_probabilities) {
-        sum_paths<true>(nodes, link, merged[1], backward);
+    int sweeps = t.with_probabilities ? 3 : 1;
+    if (chunks.count == 1) {
+        if (thread == 0) {
+            Maxima<float> window = {transition, top, value, winner, origin, runner_up};
+            sweep<false>(nodes, 0, nodes.n, window);
+            best = window.into(0, last);
+        } else if (thread == 32 && sweeps > 1) {
+            Sums<false> window = {link, forward, merged[0], forward};
+            sweep<false>(nodes, 0, nodes.n, window);
+            total = zero();
+            for (int y = 0; y < Y; y++) total = plus(total, merged[0][y]);
+        } else if (thread == 64 && sweeps > 1) {
+            Sums<true> window = {link, backward, merged[1], backward};
+            sweep<true>(nodes, 0, nodes.n, window);
+        }
+    } else {
+        char* scratch = t.scratch + b * t.scratch_size + t.tiles * (TILE_KEPT * sizeof(int4) + 16);
+        MaxFlow best_flow = {Flow(scratch, t.capacity, 0), nodes, transition, origin, t.capacity};
+        SumFlow<false> left = {Flow(scratch, t.capacity, 0), nodes, link, forward, t.capacity};
+        SumFlow<true> right = {Flow(scratch, t.capacity, 1), nodes, link, backward, t.capacity};
+        cut(nodes, t.K, chunks);
+        __syncthreads();
+        int each = chunks.count * Y;
+        for (int k = thread; k < sweeps * each; k += THREADS) {
+            int g = k % each / Y, y = k % Y;
+            if (k < each) best_flow.unit(chunks, g, y);
+            else if (k < 2 * each) left.unit(chunks, g, y);
+            else right.unit(chunks, g, y);
+        }
+        __syncthreads();
+        if (thread < 32) {
+            double value;
+            int node = best_flow.join(chunks, value);
+            if (thread == 0) { last = node; best = value; }
+        } else if (thread < 64 && sweeps > 1) {
+            Real sum = left.join(chunks);
+            if (thread == 32) total = sum;
+        } else if (thread < 96 && sweeps > 1) {
+            right.join(chunks);
+        }
+        __syncthreads();
+        if (thread < 96 && thread % 32 < chunks.count && thread < 32 * sweeps) {
+            int g = thread % 32;
+            if (thread < 32) best_flow.whole(chunks, g);
+            else if (thread < 64) left.whole(chunks, g);
+            else right.whole(chunks, g);
+        }
     }
     __syncthreads();
     if (thread == 0) {

@@ -11,7 +11,8 @@
 // What a sentence cannot be decoded of here (more candidates than fit, a score that is no number or far too large, no
 // possible segmentation) gets the count ON_HOST: the host decodes it, and raises what there is to raise.
 
-#define THREADS 128
+#define THREADS blockDim.x
+#define MAX_THREADS 512
 #define TILE_SPANS 1024  // of one block of the filter
 #define TILE_KEPT 512    // candidates of a block where a sentence has several
 #define ON_HOST -1
