@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.flat_segments import FlatSegments
-from spansieve.crf.kernels.cuda.nvrtc import NvrtcError, kernel
+from spansieve.crf.kernels.nvrtc import NvrtcError, kernel
 from spansieve.decoding.decoders import Decoded, Decoder
 
-THREADS, MANY_THREADS = 128, 512  # of a block, and of one where a sentence has several
-TILE_SPANS, TILE_KEPT, CHUNKS, TRACED, ROWS_EACH = 1024, 512, 32, 4096, 8  # as in the source
+THREADS, MANY_THREADS = 128, 1024  # of a block, and of one where a sentence has several
+TILE_SPANS = 1024  # that a block filters
+TILE_KEPT, CHUNKS, TRACED, ROWS_EACH = 512, 64, 4096, 8  # as in the source
 USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that for a long one
 
 
@@ -31,12 +32,13 @@ class Task(ctypes.Structure):
             "scores", "global_scores", "lengths", "transition", "start", "end", "scratch", "done", "counts", "segments",
         )),
         ("scratch_size", ctypes.c_longlong),
-        *((name, ctypes.c_int) for name in ("L", "K", "tiles", "capacity", "slots", "with_probabilities")),
+        *((name, ctypes.c_int) for name in ("L", "K", "tiles", "tile_spans", "capacity", "slots", "with_probabilities")),
     ]  # fmt: skip
 
 
 class Slots:
-    """The memory that one launch writes: pinned on the host, and on the device what is between. Reused once it is read."""
+    """The memory that one launch writes: pinned on the host, and on the device what it needs beside. Used again once it
+    is read."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self.task = device, Task()
@@ -58,9 +60,7 @@ class Slots:
             self._done = torch.zeros(sentences, dtype=torch.int32, device=self._device)
             self.numbers = self._pinned.numpy()
             task = self.task
-            task.counts, task.scratch, task.done = (
-                x.data_ptr() for x in (self._pinned, self._scratch, self._done)
-            )
+            task.counts, task.scratch, task.done = (x.data_ptr() for x in (self._pinned, self._scratch, self._done))
         self.task.segments = self.task.counts + 4 * header
         self.task.scratch_size, self.task.slots = scratch_size, slots
         self.shape, self.header = (num_sentences, slots), header
@@ -74,6 +74,7 @@ class Plan(NamedTuple):
     """What a launch takes."""
 
     tiles: int  # blocks of a sentence
+    tile_spans: int  # that each of them filters
     capacity: int  # candidates of a sentence, or tokens
     slots: int  # segments of a sentence
     scratch: int  # bytes of a sentence on the device
@@ -91,7 +92,7 @@ def source_of(decoder: Decoder) -> str:
         terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
         constants = {"Y": num_labels, "CHAIN": is_chain, "BIO": is_chain and settings.scheme == "BIO", "TERMS": terms}
         constants |= {"UNIT_NULL": settings.unit_null}
-    folder = files("spansieve.crf.kernels.cuda") / "decode"
+    folder = files("spansieve.crf.kernels") / "cuda" / "decode"
     defines = [f"#define {name} {int(value)}\n" for name, value in constants.items()]
     return "".join([*defines, *((folder / part).read_text(encoding="utf-8") for part in parts)])
 
@@ -155,11 +156,13 @@ class DeviceDecoder:
         slots.reserve(num_sentences, plan.slots, plan.scratch)
         task = slots.task
         task.scores, task.global_scores, task.lengths = (inputs[k].data_ptr() for k in (0, -2, -1))
-        task.L, task.K, task.tiles, task.capacity = num_tokens, max_width, plan.tiles, plan.capacity
-        task.with_probabilities = with_probabilities
+        task.L, task.K, task.with_probabilities = num_tokens, max_width, with_probabilities
+        task.tiles, task.tile_spans, task.capacity = plan.tiles, plan.tile_spans, plan.capacity
         slots.inputs = inputs
         if num_sentences:
-            self._kernel.launch((plan.tiles, num_sentences), THREADS if plan.tiles == 1 else MANY_THREADS, plan.shared, slots.argument)
+            self._kernel.launch(
+                (plan.tiles, num_sentences), THREADS if plan.tiles == 1 else MANY_THREADS, plan.shared, slots.argument
+            )
 
     def _plan(self, num_tokens: int, max_width: int, with_probabilities: bool, num_labels: int) -> Plan:
         kind = self.decoder.settings.kind
@@ -167,19 +170,21 @@ class DeviceDecoder:
             scratch = 36 * (num_tokens + 1) * num_labels + 16 * num_tokens
             sweeps = 36 * max_width * num_labels + 4 * num_labels**2
             shared = 16 * num_labels**2 + max(sweeps, 4 * TRACED)
-            return Plan(1, num_tokens, num_tokens, -(-scratch // 16) * 16, shared)
-        tiles = max(1, -(-num_tokens * max_width // TILE_SPANS))
-        each = 80 if kind == "nested" else 64 if with_probabilities else 48
+            return Plan(1, 0, num_tokens, num_tokens, -(-scratch // 16) * 16, shared)
+        num_spans, sums = num_tokens * max_width, 32 if with_probabilities else 16  # bytes of a candidate
+        tile_spans = max(TILE_SPANS, -(-num_spans // MANY_THREADS))
+        tiles = max(1, -(-num_spans // tile_spans))
+        each = 80 if kind == "nested" else 32 + sums if tiles == 1 else 32
         most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)
         capacity = min((self._shared - 16) // each, most)
         scratch = tiles * (TILE_KEPT * 16 + 16) if tiles > 1 else 0
         if kind == "nested":
             scratch += 36 * ROWS_EACH * capacity
         elif tiles > 1:
+            scratch += sums * capacity
             scratch += 44 * (CHUNKS * num_labels**2 + (CHUNKS + 1) * num_labels + capacity * num_labels)
-        scratch = -(-scratch // 16) * 16
         slots = min(2 * num_tokens if kind == "nested" else num_tokens, capacity)
-        return Plan(tiles, capacity, slots, scratch, each * capacity + 16)
+        return Plan(tiles, tile_spans, capacity, slots, -(-scratch // 16) * 16, each * capacity + 16)
 
     def read(self, slots: Slots, lengths: np.ndarray) -> Decoded:
         """Read what a launch has written; it is over when this is called. Lengths (B,) are those of the launch."""

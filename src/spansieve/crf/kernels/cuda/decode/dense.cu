@@ -91,8 +91,10 @@ template <bool BACK> struct SumSweep {
     __device__ static inline Weight weight(float score) { return exp_of(score); }
     __device__ static inline Part none() { return zero(); }
     __device__ static inline Value one() { return real(1.0, 0); }
-    __device__ static inline Part extended(Value before, Weight weight, int w, int y) { return times(before, weight); }
-    __device__ static inline Part both(Part a, Part b) { return plus(a, b); }
+    __device__ static inline Part extended(Value before, Weight weight, int w, int y) {
+        return product(before, weight);
+    }
+    __device__ static inline Part both(Part a, Part b) { return sum(a, b); }
     __device__ inline void begin(int y) const { entered[y] = one(); }
     __device__ inline Value entering(const Part* arriving, int e, int next) const {
         Value value = IN_REGISTERS ? step(arriving, kept, 1)
@@ -123,7 +125,9 @@ __device__ typename Sweep::Value sweep(const Dense& d, const Sweep& s, typename 
     int row = 0;  // of the ring: that of e - 1
     for (int e = -1; e <= length; e++) {
         // Scores are loaded two positions ahead and converted one ahead, which hides the time that both take.
+#pragma unroll
         for (int j = 0; j < PER_LANE; j++)
+#pragma unroll
             for (int k = 0; k < TERMS; k++) {
                 int y = (lane + 32 * j) / SHARE, w = (lane + 32 * j) % SHARE + k * SHARE, end = e + 2;
                 weight[j][k] = next[j][k];
@@ -148,9 +152,14 @@ __device__ typename Sweep::Value sweep(const Dense& d, const Sweep& s, typename 
         __syncwarp();
         if (SHARE > 1) {
             for (int y = lane; y < Y; y += 32) {
-                Part part = parts[y * SHARE];
-                for (int k = 1; k < SHARE; k++) part = Sweep::both(part, parts[y * SHARE + k]);
-                arriving[y] = part;
+                Part part[SHARE];
+#pragma unroll
+                for (int k = 0; k < SHARE; k++) part[k] = parts[y * SHARE + k];
+#pragma unroll
+                for (int half = SHARE / 2; half > 0; half /= 2)
+#pragma unroll
+                    for (int k = 0; k < half; k++) part[k] = Sweep::both(part[k], part[k + half]);
+                arriving[y] = part[0];
             }
             __syncwarp();
         }

@@ -37,13 +37,10 @@ __device__ int filter_spans(const Task& t, int b, int length, int low, int high,
     return n;
 }
 
-// The candidates of one tile in `kept`, by the whole block; how many. `sums` is (MAX_THREADS,).
-__device__ int filter_tile(const Task& t, int b, int length, int tile, int4* kept, int room, int* sums, int* is_wrong) {
-    int thread = threadIdx.x, threads = THREADS, first = tile * TILE_SPANS, last = min(first + TILE_SPANS, length * t.K);
-    int each = (max(0, last - first) + threads - 1) / threads;
-    int low = min(first + thread * each, last), high = min(low + each, last);
-    int n = filter_spans(t, b, length, low, high, 0, 0, is_wrong);
-    sums[thread] = n;
+// Add up the numbers of all threads before, and of each thread itself; the sum of all. `sums` is (MAX_THREADS,).
+__device__ int scan(int* sums, int own) {
+    int thread = threadIdx.x, threads = THREADS;
+    sums[thread] = own;
     __syncthreads();
     for (int reach = 1; reach < threads; reach *= 2) {
         int before = thread >= reach ? sums[thread - reach] : 0;
@@ -51,37 +48,48 @@ __device__ int filter_tile(const Task& t, int b, int length, int tile, int4* kep
         sums[thread] += before;
         __syncthreads();
     }
-    int total = sums[threads - 1], offset = sums[thread] - n;
-    if (n && total <= room) filter_spans(t, b, length, low, high, kept + offset, n, is_wrong);
+    return sums[threads - 1];
+}
+
+// The candidates of one tile in `kept`, by the whole block; how many.
+__device__ int filter_tile(const Task& t, int b, int length, int tile, int4* kept, int room, int* sums, int* is_wrong) {
+    int thread = threadIdx.x, threads = THREADS;
+    int first = tile * t.tile_spans, last = min(first + t.tile_spans, length * t.K);
+    int each = (max(0, last - first) + threads - 1) / threads;
+    int low = min(first + thread * each, last), high = min(low + each, last);
+    int n = filter_spans(t, b, length, low, high, 0, 0, is_wrong);
+    int total = scan(sums, n);
+    if (n && total <= room) filter_spans(t, b, length, low, high, kept + sums[thread] - n, n, is_wrong);
     __syncthreads();
     return total;
 }
 
-// The candidates of a sentence in shared memory: how many; -1 in all blocks of a sentence but the one that goes on.
+// The candidates of a sentence in one place: how many; -1 in all blocks of a sentence but the one that goes on.
 __device__ int filter_sentence(const Task& t, int b, int length, int4* kept, int* sums, int* is_wrong) {
     if (t.tiles == 1) return filter_tile(t, b, length, 0, kept, t.capacity, sums, is_wrong);
     __shared__ int is_last;
+    int thread = threadIdx.x, threads = THREADS;
     int4* tiles = (int4*)(t.scratch + b * t.scratch_size);  // (tiles, TILE_KEPT), and their counts
     int* counts = (int*)(tiles + t.tiles * TILE_KEPT);
     int n = filter_tile(t, b, length, blockIdx.x, tiles + blockIdx.x * TILE_KEPT, TILE_KEPT, sums, is_wrong);
-    if (threadIdx.x == 0) {
+    __threadfence();
+    __syncthreads();
+    if (thread == 0) {
         counts[blockIdx.x] = *is_wrong ? TILE_KEPT + 1 : n;
         __threadfence();
         is_last = atomicAdd(t.done + b, 1) == t.tiles - 1;
-        __threadfence();
     }
     __syncthreads();
     if (!is_last) return -1;
-    if (threadIdx.x == 0) t.done[b] = 0;
-    int total = 0;
-    for (int tile = 0; tile < t.tiles; tile++) {
-        int here = __ldcg(counts + tile);
-        if (here > TILE_KEPT || total + here > t.capacity) {
-            *is_wrong = 1;
-            break;
-        }
-        for (int k = threadIdx.x; k < here; k += THREADS) kept[total + k] = __ldcg(tiles + tile * TILE_KEPT + k);
-        total += here;
+    __threadfence();
+    if (thread == 0) t.done[b] = 0;
+    int own = thread < t.tiles ? __ldcg(counts + thread) : 0;
+    if (own > TILE_KEPT) *is_wrong = 1;
+    int total = scan(sums, own);
+    if (*is_wrong || total > t.capacity) return total;
+    for (int tile = thread / 32; tile < t.tiles; tile += threads / 32) {
+        int first = tile ? sums[tile - 1] : 0;
+        for (int k = thread % 32; k < sums[tile] - first; k += 32) kept[first + k] = __ldcg(tiles + tile * TILE_KEPT + k);
     }
     __syncthreads();
     return total;

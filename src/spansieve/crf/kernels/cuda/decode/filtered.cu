@@ -5,7 +5,7 @@
 // label. A thread for each label before each chunk finds what comes out of it; from that follows what goes into each
 // chunk, and then a thread for each chunk has its paths. `null` stands for the start of the sentence throughout.
 
-#define CHUNKS 32
+#define CHUNKS 64
 #define CHUNK_NODES 16  // candidates that are worth a chunk
 #define BEYOND 0x7fffffff
 
@@ -230,7 +230,7 @@ struct MaxFlow {
     }
 };
 
-extern "C" __global__ void decode(const Task t) {
+extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     __shared__ int count, last;
     __shared__ Real merged[2][Y], link[Y * Y], total;
     __shared__ float transition[Y * Y], top[Y];
@@ -244,13 +244,16 @@ extern "C" __global__ void decode(const Task t) {
     }
     if (thread < Y) { top[thread] = thread ? -INFINITE : 0.0f; winner[thread] = NO_NODE; }
     for (int k = thread; k < 2 * Y; k += THREADS) merged[k / Y][k % Y] = k % Y ? zero() : real(1.0, 0);
-    Real* forward = (Real*)memory;
-    Real* backward = forward + (t.with_probabilities ? t.capacity : 0);
     Nodes nodes;
-    nodes.node = (int4*)(backward + t.capacity);
+    nodes.node = (int4*)memory;
     nodes.by_start = (int*)(nodes.node + t.capacity);
     float* value = (float*)(nodes.by_start + t.capacity);
     int *origin = (int*)(value + t.capacity), *runner_up = origin + t.capacity;
+    char* scratch = t.scratch + b * t.scratch_size + t.tiles * (TILE_KEPT * sizeof(int4) + 16);
+    // Of a long sentence the sums are no longer in shared memory.
+    Real* forward = t.tiles == 1 ? (Real*)(runner_up + t.capacity) : (Real*)scratch;
+    Real* backward = forward + (t.with_probabilities ? t.capacity : 0);
+    scratch = (char*)(backward + t.capacity);
     if (!candidates_in_order(t, b, (int)t.lengths[b], (int4*)forward, nodes)) return;
     if (t.with_probabilities)
         for (int c = thread; c < nodes.n; c += THREADS)
@@ -273,7 +276,6 @@ extern "C" __global__ void decode(const Task t) {
             sweep<true>(nodes, 0, nodes.n, window);
         }
     } else {
-        char* scratch = t.scratch + b * t.scratch_size + t.tiles * (TILE_KEPT * sizeof(int4) + 16);
         MaxFlow best_flow = {Flow(scratch, t.capacity, 0), nodes, transition, origin, t.capacity};
         SumFlow<false> left = {Flow(scratch, t.capacity, 0), nodes, link, forward, t.capacity};
         SumFlow<true> right = {Flow(scratch, t.capacity, 1), nodes, link, backward, t.capacity};
@@ -298,10 +300,10 @@ extern "C" __global__ void decode(const Task t) {
             right.join(chunks);
         }
         __syncthreads();
-        if (thread < 96 && thread % 32 < chunks.count && thread < 32 * sweeps) {
-            int g = thread % 32;
-            if (thread < 32) best_flow.whole(chunks, g);
-            else if (thread < 64) left.whole(chunks, g);
+        int g = thread % CHUNKS, which = thread / CHUNKS;
+        if (g < chunks.count && which < sweeps) {
+            if (which == 0) best_flow.whole(chunks, g);
+            else if (which == 1) left.whole(chunks, g);
             else right.whole(chunks, g);
         }
     }

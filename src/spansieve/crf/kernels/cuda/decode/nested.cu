@@ -95,7 +95,7 @@ struct Laminar {
     }
 };
 
-extern "C" __global__ void decode(const Task t) {
+extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     __shared__ int count, rows;
     __shared__ Real link[Y * Y], total;
     __shared__ float transition[Y * Y];

@@ -12,8 +12,7 @@
 // possible segmentation) gets the count ON_HOST: the host decodes it, and raises what there is to raise.
 
 #define THREADS blockDim.x
-#define MAX_THREADS 512
-#define TILE_SPANS 1024  // of one block of the filter
+#define MAX_THREADS 1024
 #define TILE_KEPT 512    // candidates of a block where a sentence has several
 #define ON_HOST -1
 #define NO_NODE -1
@@ -31,17 +30,18 @@ struct Task {
     int* counts;                  // (B,), pinned: segments, or ON_HOST
     int4* segments;               // (B, slots), pinned: start, end, label, and the bits of a probability
     long long scratch_size;
-    int L, K, tiles, capacity, slots, with_probabilities;
+    int L, K, tiles, tile_spans, capacity, slots, with_probabilities;
 };
 
-// ---- Sums without exp and log: numbers m · 2^e, m in [1, 2) or 0 ------------------------------------------------------
+// ---- Sums without exp and log: numbers m · 2^e, m >= 0 ----------------------------------------------------------------
 
 // Products and sums of such numbers lose nothing to the range of a double, whatever the scores, and their exponents are
-// integers: a sweep has no exp and no log on its path, only the conversion of each score has.
+// integers: a sweep has no exp and no log on its path, only the conversion of each score has. m is in [1, 2), or 0, where
+// a number is `normal`; a few products and sums of normal ones need not be. Nothing here branches.
 
 struct Real { double m; int e; int unused; };
 
-#define ZERO_EXPONENT (-(1 << 30))
+#define ZERO_EXPONENT (-(1 << 28))
 
 __device__ inline Real real(double m, int e) {
     Real x;
@@ -51,26 +51,30 @@ __device__ inline Real real(double m, int e) {
 
 __device__ inline Real zero() { return real(0.0, ZERO_EXPONENT); }
 
-__device__ inline Real normal(double m, int e) {
-    if (m == 0.0) return zero();
-    int high = __double2hiint(m);
-    int k = (high >> 20) - 1023;
-    return real(__hiloint2double(high - (k << 20), __double2loint(m)), e + k);
+__device__ inline Real normal(Real x) {
+    int high = __double2hiint(x.m), k = (high >> 20) - 1023;
+    bool is_zero = x.m == 0.0;
+    return real(__hiloint2double(is_zero ? 0 : high - (k << 20), __double2loint(x.m)), is_zero ? ZERO_EXPONENT : x.e + k);
 }
 
 __device__ inline double power(int e) { return __hiloint2double((1023 + max(e, -1022)) << 20, 0); }  // 2^e, e <= 0
 
-__device__ inline Real times(Real a, Real b) { return normal(a.m * b.m, a.e + b.e); }
+__device__ inline Real product(Real a, Real b) { return real(a.m * b.m, a.e + b.e); }
 
-__device__ inline Real plus(Real a, Real b) {
-    return a.e >= b.e ? normal(a.m + b.m * power(b.e - a.e), a.e) : normal(a.m * power(a.e - b.e) + b.m, b.e);
+__device__ inline Real sum(Real a, Real b) {
+    int top = max(a.e, b.e);
+    return real(fma(a.m, power(a.e - top), b.m * power(b.e - top)), top);
 }
+
+__device__ inline Real times(Real a, Real b) { return normal(product(a, b)); }
+
+__device__ inline Real plus(Real a, Real b) { return normal(sum(a, b)); }
 
 __device__ inline Real exp_of(float score) {
     if (!(score > -INFINITE)) return zero();
     double k = rint(score * 1.4426950408889634);
     double rest = fma(-k, 1.9082149292705877e-10, fma(-k, 0.6931471803691238, (double)score));
-    return normal(exp(rest), (int)k);
+    return normal(real(exp(rest), (int)k));
 }
 
 __device__ inline float quotient(Real a, Real b) {  // of two numbers, a probability
@@ -80,16 +84,21 @@ __device__ inline float quotient(Real a, Real b) {  // of two numbers, a probabi
 }
 
 // Σ_y left[y] · link[y · stride]: one step of a sweep into one label, over a column of the transition, or back over a row.
+// Four partial maxima and sums, so that one need not wait for the other.
 __device__ inline Real step(const Real* left, const Real* link, int stride) {
-    int top = 2 * ZERO_EXPONENT;
-    for (int y = 0; y < Y; y++) top = max(top, left[y].e + link[y * stride].e);
-    double sum = 0.0;
-    for (int y = 0; y < Y; y++) sum += left[y].m * link[y * stride].m * power(left[y].e + link[y * stride].e - top);
-    return normal(sum, top);
+    int top[4] = {7 * ZERO_EXPONENT, 7 * ZERO_EXPONENT, 7 * ZERO_EXPONENT, 7 * ZERO_EXPONENT};
+    double sums[4] = {0.0, 0.0, 0.0, 0.0};
+#pragma unroll
+    for (int y = 0; y < Y; y++) top[y % 4] = max(top[y % 4], left[y].e + link[y * stride].e);
+    int highest = max(max(top[0], top[1]), max(top[2], top[3]));
+#pragma unroll
+    for (int y = 0; y < Y; y++)
+        sums[y % 4] = fma(left[y].m * link[y * stride].m, power(left[y].e + link[y * stride].e - highest), sums[y % 4]);
+    return normal(real((sums[0] + sums[1]) + (sums[2] + sums[3]), highest));
 }
 
 __device__ inline bool is_far(float score, int L) {  // the exponents of a sweep would leave an int
-    return !(score < INFINITE) || (score > -INFINITE && fabsf(score) > (float)(1 << 28) / (L + 1));
+    return !(score < INFINITE) || (score > -INFINITE && fabsf(score) > (float)(1 << 26) / (L + 1));
 }
 
 __device__ inline int4 segment_of(int start, int end, int label, float probability) {

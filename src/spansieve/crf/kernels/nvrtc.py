@@ -1,7 +1,7 @@
 """CUDA C compiled at run time by NVRTC, which comes with torch, and launched without synchronising the host.
 
-A launch by way of ctypes takes a few microseconds: the arguments of a kernel are one structure, which its owner keeps and
-fills in place.
+A launch by way of ctypes takes a few microseconds: the arguments of a kernel are one structure, which its owner keeps
+and fills in place.
 """
 
 from __future__ import annotations
