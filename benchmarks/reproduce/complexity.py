@@ -30,9 +30,10 @@ SIZES_ABOUT = (
     "and end left out, as in the paper's figure. The line is fitted by least squares over all sentences."
 )
 TIMES_ABOUT = (
-    "Test sentences one after the other as one sentence of that many tokens, decoded from its scores to segments with "
-    "probabilities as Python values by our compiled decoders, in milliseconds, in turns, on the CPU by one thread. Slopes "
-    "are of logarithms, over {lengths} tokens: 1 is linear. Beside a model how many times as long as FSemiCRF it takes."
+    "Test sentences one after the other as one sentence of that many tokens, decoded from its scores to segments "
+    "with probabilities as Python values by our compiled decoders, in milliseconds, in turns, on the CPU by one "
+    "thread. Slopes are of logarithms, over {lengths} tokens: 1 is linear. Beside each other model how many times "
+    "as long as FSemiCRF it takes."
 )
 
 

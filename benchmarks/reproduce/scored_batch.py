@@ -1,8 +1,8 @@
 """Scoring and decoding apart: what a model computes of a sentence, and what is then made of its scores.
 
-Scoring is the encoder and the head's scores of all spans or tokens. Decoding is all that follows, as prediction does it:
-the checks of the scores, the filter where there is one, the best path, the probabilities of its segments, and all that as
-Python values.
+Scoring is the encoder and the head's scores of all spans or tokens. Decoding is all that follows, as prediction does
+it: the checks of the scores, the filter where there is one, the best path, the probabilities of its segments, and all
+that as Python values.
 """
 
 from __future__ import annotations

@@ -22,25 +22,26 @@ HEADS = ("crf", "semicrf", "fsemicrf")
 SLOW = "semicrf"  # what the paper measures its speed-ups against
 SCORING, DECODING, BASELINE, OVERALL, LEAST = "scoring", "decoding", "baseline", "overall", "launch and copy"
 OURS_ABOUT = (
-    "Every decoder compiled: Numba on the CPU, CUDA C on a GPU. Scoring is the encoder and the scores of all spans (of "
-    "all tokens for the CRF); decoding is all that follows, to segments with probabilities as Python values: checks, "
-    "the filter where there is one, the best path, forward and backward sums. Overall is both in one call. Cutting text "
-    "into subwords is in neither. Speed-ups are over Semi-CRF, as in the paper."
+    "Every decoder compiled: Numba on the CPU, CUDA C on a GPU. Scoring is the encoder and the scores of all "
+    "spans (of all tokens for the CRF); decoding is all that follows, to segments with probabilities as Python "
+    "values: checks, the filter where there is one, the best path, forward and backward sums. Overall is both in "
+    "one call. Cutting text into subwords is in neither. Speed-ups are over Semi-CRF, as in the paper."
 )
 THEIRS_ABOUT = (
-    "The decoders that the paper used for its baselines, on the same scores of the same models, and for FSemiCRF the "
-    "filter in tensor operations and the longest path in plain Python over edges listed one by one. pytorch-crf and "
-    "torch-struct start from tensors and potentials that are already made, torch-struct ends with marks on its edges, and "
-    "none of them has probabilities: their times leave out work that ours contain. `ours is faster by` is what the implementation gives; a "
-    "speed-up over Semi-CRF among decoders of one kind is what the idea gives."
+    "The decoders that the paper used for its baselines, on the same scores of the same models, and for FSemiCRF "
+    "the filter in tensor operations and the longest path in plain Python over edges listed one by one. pytorch- "
+    "crf and torch-struct start from tensors and potentials that are already made, torch-struct ends with marks "
+    "on its edges, and none of them has probabilities: their times leave out work that ours contain. `ours is "
+    "faster by` is what the implementation gives; a speed-up over Semi-CRF among decoders of one kind is what the "
+    "idea gives."
 )
 DEVICE_ABOUT = (
-    "Launches and copies of a batch, by the profiler; the kernel writes its result to pinned memory of the host itself, so "
-    "that there need be no copy. The least is one launch of an empty sum, one copy of {size:,} bytes to pinned memory, and "
-    "the wait for it, as torch does them, measured in turns with the rest; the distance to it has all that makes Python "
-    "values of the result in it. Idle is the share of the time in which no kernel runs and nothing is copied, of decoding "
-    "alone and of scoring and decoding in one call. Sentences whose candidates do not fit the device's shared memory are "
-    "decoded by the host: {on_host}."
+    "Launches and copies of a batch, by the profiler. The kernel writes its result to pinned memory of the host "
+    "itself, so that there need be no copy. The least that decoding takes is one launch of a trivial kernel, one "
+    "copy of {size:,} bytes to pinned memory and the wait for it, as torch does them, measured in turns with the "
+    "rest; what stands between it and decoding is the kernel's work and the making of Python values. Idle is the "
+    "share of the time in which no kernel runs and nothing is copied, of decoding alone and of scoring and "
+    "decoding in one call. Sentences whose candidates do not fit are decoded by the host: {on_host}."
 )
 
 

@@ -25,14 +25,16 @@ USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that
 
 
 class Task(ctypes.Structure):
-    """The argument of the kernel, as decode.cu has it."""
+    """The argument of the kernel, as task.cuh has it."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in (
             "scores", "global_scores", "lengths", "transition", "start", "end", "scratch", "done", "counts", "segments",
         )),
         ("scratch_size", ctypes.c_longlong),
-        *((name, ctypes.c_int) for name in ("L", "K", "tiles", "tile_spans", "capacity", "slots", "with_probabilities")),
+        *((name, ctypes.c_int) for name in (
+            "L", "K", "tiles", "tile_spans", "capacity", "slots", "with_probabilities",
+        )),
     ]  # fmt: skip
 
 
