@@ -6,6 +6,7 @@ The kernels run on a GPU where there is one, else on the CPU, by a C++ compiler.
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,18 @@ def test_a_batch_is_one_launch_and_no_copy(kind):
         ours.decode(tensors, lengths_there, lengths, True)()
         torch.cuda.synchronize()
     assert [event.name for event in profile.events() if event.device_type.name == "CUDA"] == ["decode"]
+
+
+@on_gpu
+def test_a_thread_that_has_not_used_the_gpu_can_launch():
+    decoder, lengths = decoder_of("filtered"), np.array([9, 5])
+    ours = DeviceDecoder(decoder, DEVICE)
+    tensors = [torch.from_numpy(part).to(DEVICE) for part in random_scores(decoder, lengths)]
+    lengths_there = torch.from_numpy(lengths).to(DEVICE)
+    expected = ours.decode(tensors, lengths_there, lengths, True)()
+    with ThreadPoolExecutor(1) as pool:
+        decoded = pool.submit(lambda: ours.decode(tensors, lengths_there, lengths, True)()).result()
+    assert segments_by_sentence(decoded.segments) == segments_by_sentence(expected.segments)
 
 
 @on_gpu

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,16 +46,19 @@ class Kernel:
 
     def launch(self, grid: tuple[int, int], threads: int, shared_memory: int, argument: Any) -> None:
         """Launch on the current stream; `argument` is an array of one pointer to the structure."""
-        code = self._launch(
-            self._function, *grid, 1, threads, 1, 1, shared_memory, raw_stream(self._index), argument, None
-        )
-        if code:
-            _check(code)
+        sizes = (*grid, 1, threads, 1, 1, shared_memory)
+        self._call(lambda: self._launch(self._function, *sizes, raw_stream(self._index), argument, None))
 
     def record(self, event: torch.cuda.Event) -> None:
         """Record an event, which was recorded before, on the current stream."""
-        if code := self._record(event.cuda_event, raw_stream(self._index)):
-            _check(code)
+        self._call(lambda: self._record(event.cuda_event, raw_stream(self._index)))
+
+    def _call(self, call: Callable[[], int]) -> None:
+        if not call():
+            return
+        with torch.cuda.device(self._index):  # another device is current, or none yet in this thread
+            torch.cuda.current_stream().query()
+            _check(call())
 
 
 kernel = lru_cache(maxsize=32)(Kernel)  # compiled once in a process
