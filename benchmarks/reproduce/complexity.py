@@ -118,7 +118,8 @@ def complexity_page(plan: Plan, sizes: Sequence[GraphSize], times: Sequence[dict
     over = f"{fitted[0]:,} to {fitted[-1]:,}"
     time_rows: list[Row] = [_time_row(row) for row in times]
     if growth:
-        time_rows.append({"L": "slope"} | {NAMES[head]: f"{slope:.2f}" for head, slope in growth.items()})
+        slopes_row = dict.fromkeys(time_rows[0], "") | {NAMES[head]: f"{slope:.2f}" for head, slope in growth.items()}
+        time_rows.append(slopes_row | {"L": "slope"})
     tables = [
         Table(time_rows, "Decoding time against length", TIMES_ABOUT.format(lengths=over)),
         Table(_size_rows(sizes), "Graph size against length", about),

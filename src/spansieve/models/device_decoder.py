@@ -18,7 +18,7 @@ from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.kernels.nvrtc import NvrtcError, kernel
 from spansieve.decoding.decoders import Decoded, Decoder
 
-THREADS, MANY_THREADS = 128, 1024  # of a block, and of one where a sentence has several
+THREADS = 128  # of a block, where a sentence has one
 TILE_SPANS = 1024  # that a block filters
 TILE_KEPT, CHUNKS, TRACED, ROWS_EACH = 512, 64, 4096, 8  # as in the source
 USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that for a long one
@@ -86,17 +86,23 @@ class Plan(NamedTuple):
 def source_of(decoder: Decoder) -> str:
     """The source of the kernel of a decoder, with its constants."""
     settings, num_labels = decoder.settings, decoder.shape[-1]
-    constants = {"Y": num_labels, "SKIP": settings.skip, "LABELS": decoder.limits.labels_per_span}
+    constants = {"Y": num_labels, "MAX_THREADS": max_threads(num_labels)}
     if settings.filters:
+        constants |= {"SKIP": settings.skip, "LABELS": decoder.limits.labels_per_span}
         parts = ["task.cuh", "filter.cuh", f"{settings.kind}.cu"]
     else:
         parts, is_chain = ["task.cuh", "dense.cu"], settings.kind == "linear-chain"
         terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
-        constants = {"Y": num_labels, "CHAIN": is_chain, "BIO": is_chain and settings.scheme == "BIO", "TERMS": terms}
+        constants |= {"CHAIN": is_chain, "BIO": is_chain and settings.scheme == "BIO", "TERMS": terms}
         constants |= {"UNIT_NULL": settings.unit_null}
     folder = files("spansieve.crf.kernels") / "cuda" / "decode"
     defines = [f"#define {name} {int(value)}\n" for name, value in constants.items()]
     return "".join([*defines, *((folder / part).read_text(encoding="utf-8") for part in parts)])
+
+
+def max_threads(num_labels: int) -> int:
+    """The threads of a block where a sentence has several: with many labels fewer, which have more registers each."""
+    return 1024 if num_labels <= 6 else 512 if num_labels <= 12 else 256
 
 
 def lanes_for_label(num_labels: int) -> int:
@@ -162,9 +168,8 @@ class DeviceDecoder:
         task.tiles, task.tile_spans, task.capacity = plan.tiles, plan.tile_spans, plan.capacity
         slots.inputs = inputs
         if num_sentences:
-            self._kernel.launch(
-                (plan.tiles, num_sentences), THREADS if plan.tiles == 1 else MANY_THREADS, plan.shared, slots.argument
-            )
+            threads = THREADS if plan.tiles == 1 else max_threads(num_labels)
+            self._kernel.launch((plan.tiles, num_sentences), threads, plan.shared, slots.argument)
 
     def _plan(self, num_tokens: int, max_width: int, with_probabilities: bool, num_labels: int) -> Plan:
         kind = self.decoder.settings.kind
@@ -174,7 +179,7 @@ class DeviceDecoder:
             shared = 16 * num_labels**2 + max(sweeps, 4 * TRACED)
             return Plan(1, 0, num_tokens, num_tokens, -(-scratch // 16) * 16, shared)
         num_spans, sums = num_tokens * max_width, 32 if with_probabilities else 16  # bytes of a candidate
-        tile_spans = max(TILE_SPANS, -(-num_spans // MANY_THREADS))
+        tile_spans = max(TILE_SPANS, -(-num_spans // max_threads(num_labels)))
         tiles = max(1, -(-num_spans // tile_spans))
         each = 80 if kind == "nested" else 32 + sums if tiles == 1 else 32
         most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)

@@ -60,41 +60,89 @@ __device__ inline void sweep(const Nodes& nodes, int low, int high, Window& wind
     for (; first < over; first++) window.add(order.finishing(first), nodes.node[order.finishing(first)].z);
 }
 
+// A window has a value of each label, in registers: so no index into it may be a variable.
+template <class T> __device__ inline T at(const T* values, int y) {
+    T value = values[0];
+#pragma unroll
+    for (int k = 1; k < Y; k++)
+        if (k == y) value = values[k];
+    return value;
+}
+
+template <class T> __device__ inline void put(T* values, int y, T value) {
+#pragma unroll
+    for (int k = 0; k < Y; k++)
+        if (k == y) values[k] = value;
+}
+
+template <class T> __device__ inline void copy(T* to, const T* from) {
+#pragma unroll
+    for (int y = 0; y < Y; y++) to[y] = from[y];
+}
+
 template <bool BACK> struct Sums {
     const Real *link, *weight;  // (Y, Y), (N,): exp of the scores
-    Real *merged, *value;       // (Y,), (N,)
-    __device__ inline void clear() { for (int y = 0; y < Y; y++) merged[y] = zero(); }
-    __device__ inline void add(int c, int y) { merged[y] = plus(merged[y], value[c]); }
+    Real* value;                // (N,)
+    Real merged[Y];
+    __device__ Sums(const Real* link, const Real* weight, Real* value) : link(link), weight(weight), value(value) {
+        start(0);
+    }
+    __device__ inline void start(int label) {  // with nothing but one label before, null: at the start of a sentence
+#pragma unroll
+        for (int y = 0; y < Y; y++) merged[y] = y == label ? real(1.0, 0) : zero();
+    }
+    __device__ inline void clear() { start(NO_NODE); }
+    __device__ inline void add(int c, int y) { put(merged, y, plus(at(merged, y), value[c])); }
     __device__ inline void reach(int c, int4 node) {
         Real into = BACK ? step(merged, link + node.z * Y, 1) : step(merged, link + node.z, Y);
         value[c] = times(into, weight[c]);
+    }
+    __device__ inline Real total() const {
+        Real total = merged[0];
+#pragma unroll
+        for (int y = 1; y < Y; y++) total = plus(total, merged[y]);
+        return total;
     }
 };
 
 // Maxima in the scores' own type, or in chunks, whose values are added up in another order, in double.
 template <class Score> struct Maxima {
     const float* transition;  // (Y, Y)
-    Score *top, *value;       // (Y,), (N,)
-    int *winner, *origin;     // (Y,), (N,): which candidate; that before each
+    Score* value;             // (N,)
+    int* origin;              // (N,): the candidate before each
     int* runner_up;           // (N,): the one that was replaced; it may yet come out equal, and goes first then
-    __device__ inline void clear() { for (int y = 0; y < Y; y++) top[y] = -INFINITE; }
+    Score top[Y];
+    int winner[Y];  // which candidate
+    __device__ Maxima(const float* transition, Score* value, int* origin, int* runner_up)
+        : transition(transition), value(value), origin(origin), runner_up(runner_up) {
+        start(0);
+    }
+    __device__ inline void start(int label) {
+#pragma unroll
+        for (int y = 0; y < Y; y++) {
+            top[y] = y == label ? 0.0f : -INFINITE;
+            winner[y] = NO_NODE;
+        }
+    }
+    __device__ inline void clear() { start(NO_NODE); }
     __device__ inline void add(int c, int y) {
-        if (!(value[c] > top[y])) return;
-        if (runner_up) runner_up[c] = top[y] > -INFINITE ? winner[y] : NO_NODE;
-        winner[y] = c;
-        top[y] = value[c];
+        Score before = at(top, y), own = value[c];
+        if (!(own > before)) return;
+        if (runner_up) runner_up[c] = before > -INFINITE ? at(winner, y) : NO_NODE;
+        put(winner, y, c);
+        put(top, y, own);
     }
     // The best way into a label, or the end: the first candidate in order through which it is attained.
     __device__ inline Score into(int label, int& from) {
         Score best = -INFINITE;
+#pragma unroll
         for (int y = 0; y < Y; y++) best = fmax(best, top[y] + (label ? transition[y * Y + label] : 0.0f));
-        from = NO_NODE;
-        if (best == -INFINITE) return best;
-        from = BEYOND;
+        from = best == -INFINITE ? NO_NODE : BEYOND;
+#pragma unroll
         for (int y = 0; y < Y; y++) {
             float onward = label ? transition[y * Y + label] : 0.0f;
-            if (top[y] + onward != best) continue;
             int c = winner[y];
+            if (top[y] + onward != best) continue;
             while (runner_up && c >= 0 && runner_up[c] >= 0 && value[runner_up[c]] + onward == best) c = runner_up[c];
             from = min(from, c);
         }
@@ -152,10 +200,10 @@ template <bool BACK> struct SumFlow {
     Real* value;  // (N,): exp of the scores, then the sums
     int capacity;
     __device__ void unit(const Chunks& chunks, int g, int y) {
-        Real* merged = flow.out + (g * Y + y) * Y;
-        for (int k = 0; k < Y; k++) merged[k] = k == y ? real(1.0, 0) : zero();
-        Sums<BACK> window = {link, value, merged, flow.value + (size_t)y * capacity};
+        Sums<BACK> window(link, value, flow.value + (size_t)y * capacity);
+        window.start(y);
         sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
+        copy(flow.out + (g * Y + y) * Y, window.merged);
     }
     __device__ Real join(const Chunks& chunks) {  // by a warp
         int lane = threadIdx.x % 32;
@@ -169,15 +217,13 @@ template <bool BACK> struct SumFlow {
             in = next;
             __syncwarp();
         }
-        Real total = zero();
-        for (int y = 0; y < Y; y++) total = plus(total, in[y]);
-        return total;
+        Sums<BACK> window(link, value, value);
+        copy(window.merged, in);
+        return window.total();
     }
     __device__ void whole(const Chunks& chunks, int g) {
-        Sums<BACK> window = {link, value, flow.in + (BACK ? g + 1 : g) * Y, value};
-        Real* merged = flow.out + g * Y * Y;  // which is of no more use: other chunks read what goes into them
-        for (int y = 0; y < Y; y++) merged[y] = window.merged[y];
-        window.merged = merged;
+        Sums<BACK> window(link, value, value);
+        copy(window.merged, flow.in + (BACK ? g + 1 : g) * Y);
         sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
     }
 };
@@ -189,11 +235,11 @@ struct MaxFlow {
     int* origin;
     int capacity;
     __device__ void unit(const Chunks& chunks, int g, int y) {
-        int at = (g * Y + y) * Y;
-        for (int k = 0; k < Y; k++) { flow.top_out[at + k] = k == y ? 0.0 : -INFINITE; flow.winner_out[at + k] = NO_NODE; }
-        double* value = flow.top_value + (size_t)y * capacity;
-        Maxima<double> window = {transition, flow.top_out + at, value, flow.winner_out + at, 0, 0};
+        Maxima<double> window(transition, flow.top_value + (size_t)y * capacity, 0, 0);
+        window.start(y);
         sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
+        copy(flow.top_out + (g * Y + y) * Y, window.top);
+        copy(flow.winner_out + (g * Y + y) * Y, window.winner);
     }
     __device__ int join(const Chunks& chunks, double& best) {  // by a warp
         int lane = threadIdx.x % 32;
@@ -214,36 +260,34 @@ struct MaxFlow {
             }
             __syncwarp();
         }
-        int last, at = chunks.count * Y;
-        Maxima<double> window = {transition, flow.top_in + at, 0, flow.winner_in + at, 0, 0};
+        int last;
+        Maxima<double> window(transition, 0, 0, 0);
+        enter(window, chunks.count);
         best = window.into(0, last);
         return last;
     }
+    __device__ inline void enter(Maxima<double>& window, int g) {
+        copy(window.top, flow.top_in + g * Y);
+        copy(window.winner, flow.winner_in + g * Y);
+    }
     __device__ void whole(const Chunks& chunks, int g) {
-        int at = g * Y * Y;
-        for (int y = 0; y < Y; y++) {
-            flow.top_out[at + y] = flow.top_in[g * Y + y];
-            flow.winner_out[at + y] = flow.winner_in[g * Y + y];
-        }
-        Maxima<double> window = {transition, flow.top_out + at, flow.top_value, flow.winner_out + at, origin, 0};
+        Maxima<double> window(transition, flow.top_value, origin, 0);
+        enter(window, g);
         sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
     }
 };
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     __shared__ int count, last;
-    __shared__ Real merged[2][Y], link[Y * Y], total;
-    __shared__ float transition[Y * Y], top[Y];
+    __shared__ Real link[Y * Y], total;
+    __shared__ float transition[Y * Y];
     __shared__ double best;
-    __shared__ int winner[Y];
     __shared__ Chunks chunks;
     int thread = threadIdx.x, b = blockIdx.y;
     for (int k = thread; k < Y * Y; k += THREADS) {
         transition[k] = k < Y ? 0.0f : t.transition[k];
         link[k] = k < Y || k % Y == 0 ? real(1.0, 0) : exp_of(transition[k]);
     }
-    if (thread < Y) { top[thread] = thread ? -INFINITE : 0.0f; winner[thread] = NO_NODE; }
-    for (int k = thread; k < 2 * Y; k += THREADS) merged[k / Y][k % Y] = k % Y ? zero() : real(1.0, 0);
     Nodes nodes;
     nodes.node = (int4*)memory;
     nodes.by_start = (int*)(nodes.node + t.capacity);
@@ -263,16 +307,15 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     int sweeps = t.with_probabilities ? 3 : 1;
     if (chunks.count == 1) {
         if (thread == 0) {
-            Maxima<float> window = {transition, top, value, winner, origin, runner_up};
+            Maxima<float> window(transition, value, origin, runner_up);
             sweep<false>(nodes, 0, nodes.n, window);
             best = window.into(0, last);
         } else if (thread == 32 && sweeps > 1) {
-            Sums<false> window = {link, forward, merged[0], forward};
+            Sums<false> window(link, forward, forward);
             sweep<false>(nodes, 0, nodes.n, window);
-            total = zero();
-            for (int y = 0; y < Y; y++) total = plus(total, merged[0][y]);
+            total = window.total();
         } else if (thread == 64 && sweeps > 1) {
-            Sums<true> window = {link, backward, merged[1], backward};
+            Sums<true> window(link, backward, backward);
             sweep<true>(nodes, 0, nodes.n, window);
         }
     } else {

@@ -3,6 +3,7 @@
 // Axes: B sentences, L tokens, K widths, Y labels or tags, N candidates. Compiled for one head, by NVRTC: this file, for a
 // head that filters filter.cuh, and filtered.cu, nested.cu or dense.cu, with
 //   Y               labels, null included, or tags
+//   MAX_THREADS     of a block
 //   LABELS, SKIP    of a filter: the labels that a span may be kept with; a path may leave candidates out
 //   CHAIN, BIO      of a dense sweep: it is over tags; these are BIO, not BIOES
 //   UNIT_NULL       of a dense sweep: null segments have width 1
@@ -12,7 +13,6 @@
 // possible segmentation) gets the count ON_HOST: the host decodes it, and raises what there is to raise.
 
 #define THREADS blockDim.x
-#define MAX_THREADS 1024
 #define TILE_KEPT 512    // candidates of a block where a sentence has several
 #define ON_HOST -1
 #define NO_NODE -1
