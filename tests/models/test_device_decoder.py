@@ -209,6 +209,15 @@ def test_what_no_kernel_decodes_is_left_to_the_host(others):
     assert device_decoder(decoder, DEVICE) is None
 
 
+def test_wider_segments_than_a_kernel_has_registers_for_are_left_to_the_host():
+    assert device_decoder(decoder_of("semi-Markov", max_width=10_000), DEVICE) is None
+
+
+def test_labels_that_do_not_fit_shared_memory_are_left_to_the_host(monkeypatch):
+    monkeypatch.setattr(DeviceDecoder, "_plan", lambda *arguments: module.Plan(1, 0, 1, 1, 0, shared=1 << 30))
+    assert device_decoder(decoder_of("semi-Markov"), DEVICE) is None
+
+
 def test_without_nvrtc_the_host_decodes(monkeypatch):
     def missing(*arguments):
         raise nvrtc.NvrtcError("NVRTC is not installed")

@@ -21,6 +21,7 @@ from spansieve.decoding.decoders import Decoded, Decoder
 THREADS = 128  # of a block, where a sentence has one
 TILE_SPANS = 1024  # that a block filters
 TILE_KEPT, CHUNKS, TRACED, ROWS_EACH = 512, 64, 4096, 8  # as in the source
+MAX_TERMS = 64  # widths that a lane of a dense sweep adds up
 USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that for a long one
 
 
@@ -93,6 +94,8 @@ def source_of(decoder: Decoder) -> str:
     else:
         parts, is_chain = ["task.cuh", "dense.cu"], settings.kind == "linear-chain"
         terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
+        if terms > MAX_TERMS:
+            raise NvrtcError(f"a lane has registers for {MAX_TERMS} widths, got {terms}")
         constants |= {"CHAIN": is_chain, "BIO": is_chain and settings.scheme == "BIO", "TERMS": terms}
         constants |= {"UNIT_NULL": settings.unit_null}
     folder = files("spansieve.crf.kernels") / "cuda" / "decode"
@@ -124,6 +127,8 @@ class DeviceDecoder:
         self._kernel = kernel(source_of(decoder), "decode", device)
         self._shared = self._kernel.max_shared_memory
         num_labels = decoder.shape[-1]
+        if self._plan(1, decoder.settings.max_width, True, num_labels).shared > self._shared:
+            raise NvrtcError(f"{num_labels} labels do not fit the shared memory of the device")
         arrays = {"transition": np.zeros((num_labels, num_labels), np.float32)} | decoder.arrays
         self._arrays = {name: torch.from_numpy(x).to(device) for name, x in arrays.items()}
 
