@@ -109,7 +109,7 @@ def max_threads(num_labels: int) -> int:
 
 
 def lanes_for_label(num_labels: int) -> int:
-    """As many of the 32 lanes of a warp as there are for each label, a power of two."""
+    """The number of lanes of a warp that share the widths of a label, a power of two."""
     return max(1, 1 << (32 // num_labels).bit_length() - 1)
 
 
