@@ -23,7 +23,9 @@ struct Dense {
     }
 };
 
-struct Winner { float value; int origin; };  // width, and the label above it: of equals the widest, then the first label
+// Width, and the label above it: of equals the widest, then the first label. Where two differ before the transition is
+// added and are rounded to the same number after it, the larger one is taken, and not the first: their scores are equal.
+struct Winner { float value; int origin; };
 
 __device__ inline Winner winner(float value, int origin) {
     Winner made;
