@@ -1,6 +1,6 @@
 """A model run by torch, as the batch loop takes it.
 
-Axes: B sentences, L tokens, K widths, Y labels, D features, N candidates, R slots.
+Axes: B sentences, L tokens, K widths, Y labels, D features.
 """
 
 from __future__ import annotations
