@@ -156,16 +156,6 @@ class Decoder:
             dense[:, :, 1:, 0] = -np.inf
         return SegmentScores(dense, transition, lengths, self.threads)
 
-    def candidates(
-        self, segments: FlatSegments, scores: np.ndarray, lengths: np.ndarray, num_tokens: int
-    ) -> BatchScores:
-        """Take candidates that were filtered elsewhere, sorted by (sentence, end, start, label), with scores (N,)."""
-        transition = self.arrays.get("transition")
-        if self.settings.kind == "nested":
-            return NestedScores(segments, scores, transition, lengths, num_tokens, threads=self.threads)
-        assert transition is not None
-        return CandidateScores(segments, scores, self.settings.skip, transition, lengths, threads=self.threads)
-
     def _chain(self, scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> ChainScores:
         assert self._codec is not None
         scores = scores.copy()
