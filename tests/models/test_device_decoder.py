@@ -113,7 +113,7 @@ def of_instance(drawn: Instance, decoder: Decoder) -> tuple[list[np.ndarray], np
 
 @every_kind
 @given(drawn=instances(most_tokens=6, most_sentences=3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_equals_the_host(kind, drawn):
     """Ties, scores of ±10,000 and −∞, sentences of one token, spans wider than the sentence."""
     if not drawn.scores.size or not drawn.local_scores.size:
