@@ -1,6 +1,6 @@
 """A model run by torch, as the batch loop takes it.
 
-Axes: B sentences, L tokens, K widths, Y labels, D features, N candidates, R slots.
+Axes: B sentences, L tokens, K widths, Y labels, D features.
 """
 
 from __future__ import annotations
@@ -12,16 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf import SemiMarkov
-from spansieve.crf.candidates import kept_mask
-from spansieve.crf.filtered_by_device import FilteredOnCuda
-from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_at
 from spansieve.crf.kernels import ScoreError
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
 from spansieve.decoding.decoders import Decoded
-from spansieve.decoding.decoders import decode as decode_batch
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.models.device_decoder import device_decoder
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
@@ -85,6 +81,7 @@ class TorchBackend:
         self.support = tagger.head.decoder_settings.support(tagger.labels)
         threads = torch.get_num_threads() if self.depth == 0 else 1
         self.decoder = tagger.head.decoder(threads, with_filter=probability == "with-filter")
+        self.device_decoder = device_decoder(self.decoder, self.device) if self.device.type == "cuda" else None
         self._takes_ready_masks = self.device.type == "cuda" and takes_ready_masks(tagger.encoder)
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
@@ -128,45 +125,27 @@ class TorchBackend:
         with_probabilities: bool,
         rules: Sequence[Rules] | None,
     ) -> Callable[[], Decoded]:
-        """Decode on the host what is little to copy, on the device what is much."""
-        kind = self.decoder.settings.kind
+        """Start to decode a batch, on the device where there is a kernel for it and there are no rules."""
         if self.depth == 0:
-            try:
-                decoded = self.decoder([part.numpy() for part in scores], lengths, with_probabilities, rules)
-            except ScoreError as error:
-                raise ModelError(f"the model's weights give no scores to decode: {error}") from error
+            decoded = self._on_host([part.numpy() for part in scores], lengths, with_probabilities, rules)
             return lambda: decoded
-        is_known = any(rule.is_knowledge for rule in rules or ())
-        if is_known or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):
+        if self.device_decoder is None or rules is not None:
             arrays = to_host([part.contiguous() for part in scores])
-            return lambda: self.decoder(arrays(), lengths, with_probabilities, rules)
-        if kind == "semi-markov":
-            on_device = self._decoded_on_device(scores, device_lengths, with_probabilities)
-            return lambda: on_device
-        candidates = candidates_to_host(self._is_candidate(scores, device_lengths), scores[1])
-        num_tokens = scores[0].shape[1]
-        return lambda: decode_batch(
-            self.decoder.candidates(*candidates(), lengths, num_tokens), with_probabilities, rules
-        )
+            return lambda: self._on_host(arrays(), lengths, with_probabilities, rules)
+        wait = self.device_decoder.decode(scores, device_lengths, lengths, with_probabilities)
+        return lambda: _as_model_error(wait)
 
-    def _is_candidate(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Tensor:
-        """What the filter keeps, (B, L, K, Y)."""
-        if self.decoder.settings.kind == "nested":
-            return kept_mask(scores[0], lengths, self.decoder.limits)
-        distribution = self.tagger.head.distribution_of(scores, lengths)
-        assert isinstance(distribution, FilteredOnCuda)
-        return distribution.is_candidate
+    def _on_host(
+        self, scores: Sequence[np.ndarray], lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Decoded:
+        return _as_model_error(lambda: self.decoder(scores, lengths, with_probabilities, rules))
 
-    def _decoded_on_device(self, scores: tuple[Tensor, ...], lengths: Tensor, with_probabilities: bool) -> Decoded:
-        head = self.tagger.head
-        distribution = head.distribution_of(scores, lengths)
-        assert isinstance(distribution, SemiMarkov)
-        segments = flat_segments([head.entities(structure) for structure in distribution.mode])
-        if not with_probabilities:
-            return Decoded(segments, None)
-        index = torch.from_numpy(dense_index(segments, distribution.scores.shape)).to(self.device)
-        probabilities = distribution.marginals.flatten()[index].clamp(0.0, 1.0)
-        return Decoded(segments, probabilities.cpu().numpy())
+
+def _as_model_error(decode: Callable[[], Decoded]) -> Decoded:
+    try:
+        return decode()
+    except ScoreError as error:
+        raise ModelError(f"the model's weights give no scores to decode: {error}") from error
 
 
 def takes_ready_masks(encoder: Encoder) -> bool:
@@ -174,14 +153,6 @@ def takes_ready_masks(encoder: Encoder) -> bool:
         return False
     config: Any = cast(Any, encoder).model.config
     return config.model_type in READY_MASKS and config._attn_implementation == "sdpa"
-
-
-# ---- From the device to the host ------------------------------------------------------------------------------------
-
-# The scores of all spans stay where they were made. Of what the filter keeps, one span in a hundred, flat index and
-# score are packed there and copied; the host decodes them in less time than it takes to start a kernel. The number of
-# candidates is not read, since the host would have to wait for it: there is a slot for as many as there are tokens, and
-# where that is too little, which only an untrained model needs, they are copied again.
 
 
 def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:
@@ -201,39 +172,3 @@ def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:
         return [tensor.numpy() for tensor in pinned]
 
     return wait
-
-
-def candidates_to_host(is_candidate: Tensor, global_scores: Tensor) -> Callable[[], tuple[FlatSegments, np.ndarray]]:
-    """Start the transfer of the candidates of a batch, from a dense mask and dense scores, (B, L, K, Y) each. What is
-    returned waits for them: segments sorted by (sentence, end, start, label), and their scores (N,)."""
-    num_slots = is_candidate.shape[0] * is_candidate.shape[1]
-    wait = to_host(pack(is_candidate, global_scores, num_slots))
-
-    def candidates() -> tuple[FlatSegments, np.ndarray]:
-        number, index, scores = wait()
-        if number[0] > num_slots:
-            number, index, scores = to_host(pack(is_candidate, global_scores, int(number[0])))()
-        index, scores = index[: number[0]], scores[: number[0]]
-        if not (scores < np.inf).all():
-            raise ValueError("the model's scores must be numbers, got NaN or +inf: was it trained to the end?")
-        segments, order = segments_at(index, is_candidate.shape)
-        return segments, scores[order]
-
-    return candidates
-
-
-@torch.inference_mode()
-def pack(is_candidate: Tensor, global_scores: Tensor, num_slots: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Pack what is kept of (B, L, K, Y), in tensor operations of fixed shapes: the number of candidates (1,), and of
-    the first R of them flat index and score, (R + 1,)."""
-    is_kept = is_candidate.flatten()
-    rank = is_kept.cumsum(0)
-    # All that is not kept, or that there is no slot for, goes to the last slot, which is never read.
-    slot = torch.where(is_kept & (rank <= num_slots), rank - 1, num_slots)
-    index = torch.arange(len(is_kept), device=is_kept.device)
-    score = global_scores.flatten()
-    return (
-        rank[-1:],
-        index.new_zeros(num_slots + 1).scatter_(0, slot, index),
-        score.new_zeros(num_slots + 1).scatter_(0, slot, score),
-    )
