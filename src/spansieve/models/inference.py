@@ -94,7 +94,7 @@ def predict_with(
         return PreparedBatch(backend.features(words), np.fromiter(map(len, words), np.int64, len(words)), indices)
 
     # Beside an accelerator the next batches are prepared while it works.
-    batches = prepared_ahead(plan, prepare) if backend.depth else map(prepare, plan)
+    batches = prepared_ahead(plan, prepare) if backend.depth and len(plan) > 1 else map(prepare, plan)
     predictions = [Prediction([], [] if with_probabilities else None) for _ in readable]
     names = ("", *backend.support.labels)  # by id: null has none
     for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):

@@ -15,12 +15,16 @@ from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
+from spansieve.models.captured_prediction import CapturedPrediction
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import graph_counter, predict_segments
+from spansieve.models.torch_backend import evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
 from spansieve.prediction.text_predictor import TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity, NamedSegment
+
+CUDA_GRAPH_MEGABYTES = 256.0
+WARM_UP_SECONDS = 5.0
 
 
 class Alternative(NamedTuple):
@@ -48,9 +52,10 @@ def load(
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
 ) -> Predictor:
     """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder."""
-    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability)
+    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability, cuda_graph_megabytes)
 
 
 class Predictor(TextPredictor):
@@ -59,6 +64,9 @@ class Predictor(TextPredictor):
     Under a model that filters, an entity's probability is its marginal given the candidates, or `with-filter` that
     times the filter's probability of the span's label: not a marginal of one distribution, but nearer to how often such
     entities are right, since a good filter often leaves a single set of entities.
+
+    On a GPU batches of few subwords are replayed as CUDA graphs, which take `cuda_graph_megabytes` of its memory at
+    most; with 0 there are none. A first few predictions of each shape are slower, or `warm_up` is.
     """
 
     can_explain = True
@@ -69,9 +77,19 @@ class Predictor(TextPredictor):
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
         probability: Probability = "given-candidates",
+        cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
     ) -> None:
         super().__init__(tokenizer, batch_tokens, probability)
+        if not cuda_graph_megabytes >= 0:
+            raise ValueError(f"cuda_graph_megabytes must be at least 0, got {cuda_graph_megabytes}")
         self.tagger = tagger
+        self.captured = CapturedPrediction(tagger, cuda_graph_megabytes) if cuda_graph_megabytes else None
+
+    def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
+        """Capture what short texts need as CUDA graphs, on a GPU, within so many seconds and the bound of memory."""
+        if self.captured is not None and self.tagger.device.type == "cuda":
+            with evaluating(self.tagger):
+                self.captured.warm_up(seconds)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -92,7 +110,7 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        options = (self.batch_tokens, self.probability, constraints)
+        options = (self.batch_tokens, self.probability, constraints, self.captured)
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def explain_tokens(
@@ -102,6 +120,8 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Explanation]:
         """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
+        if not any(wanted):
+            return super().explain_tokens(sentences, wanted, constraints)
         return explain(self.tagger, sentences, wanted, self.probability, constraints, self.batch_tokens)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:

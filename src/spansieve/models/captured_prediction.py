@@ -1,0 +1,313 @@
+"""Prediction as CUDA graphs: what a model does with a batch in one launch. Kernel by kernel there are hundreds, and
+with short texts the GPU waits for the host between them.
+
+Axes: B sentences, S subwords of a sentence, and as many tokens at most.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spansieve.models.inference import PreparedBatch
+from spansieve.models.tagger import Batch, Tagger
+from spansieve.models.torch_backend import ready_mask, takes_ready_masks
+
+MIN_USES = 3  # a shape that comes less often is not worth the time of capturing it
+WIDTH_STEP = 16  # sentences are padded to a multiple of this, so that few shapes occur
+MAX_SUBWORDS = 16_384  # in a batch
+MAX_SHAPES = 128
+MAX_LAG = 1.5  # the device's time by that of starting its kernels, above which there is nothing to gain
+WARM_UP_SENTENCES, WARM_UP_SUBWORDS = (1, 2, 4, 8, 16, 32), 2_048  # of the shapes that are captured in advance
+GRIDS = ("input_ids", "attention_mask", "casing", "first", "last")  # what an encoder reads of each subword or token
+
+logger = logging.getLogger(__name__)
+_one_capture_at_a_time = threading.Lock()  # in a process
+
+
+class Shape(NamedTuple):
+    """The shape that a batch is padded to."""
+
+    sentences: int
+    width: int  # in subwords
+
+    @property
+    def subwords(self) -> int:
+        return self.sentences * self.width
+
+
+class CapturedPrediction:
+    """The scores of batches by replay, for a tagger on a GPU. A shape is captured when it comes for the third time, or
+    in advance by `warm_up`; all shapes share memory, of which they take no more than `max_megabytes`.
+
+    Replays are not re-entrant: whoever takes scores holds the `lock` until what reads them is launched. What is read
+    from the weights is read at each replay; weights at another place than they were have everything captured anew.
+    """
+
+    def __init__(self, tagger: Tagger, max_megabytes: float) -> None:
+        self.tagger, self.max_bytes = tagger, int(max_megabytes * 2**20)
+        self.lock = threading.RLock()
+        self._begin()
+
+    def __reduce__(self) -> tuple[type[CapturedPrediction], tuple[Tagger, float]]:
+        """A copy has nothing captured."""
+        return CapturedPrediction, (self.tagger, self.max_bytes / 2**20)
+
+    def _begin(self) -> None:
+        """Begin with nothing captured; what was is let go, with its memory."""
+        self._max_subwords = MAX_SUBWORDS if self.tagger.encoder.is_pretrained else 0
+        self._uses: Counter[Shape] = Counter()
+        self._captured: dict[Shape, Captured] = {}
+        self._weights: Weights | None = None
+        self._recorder: Recorder | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The device memory that the shapes share."""
+        return 0 if self._recorder is None else self._recorder.bytes
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The shapes that are captured."""
+        return sorted(self._captured)
+
+    def scores(self, batch: PreparedBatch) -> tuple[tuple[Tensor, ...], Tensor] | None:
+        """Replay a batch: its scores and lengths on the device, valid until the next replay. None where its shape is
+        not captured."""
+        shape = self._shape_of(batch)
+        if shape is None or torch.is_autocast_enabled(self.tagger.device.type):
+            return None
+        if self._weights is not None and not self._weights.are_in_place():
+            self._begin()
+        captured = self._captured.get(shape)
+        if captured is None:
+            self._uses[shape] += 1
+            captured = self._capture(shape) if self._uses[shape] == MIN_USES else None
+        if captured is None:
+            return None
+        captured.replay(batch)
+        num_sentences = len(batch.lengths)
+        return tuple(part[:num_sentences] for part in captured.scores), captured.inputs.lengths[:num_sentences]
+
+    def warm_up(self, seconds: float) -> None:
+        """Capture the shapes of short texts, the smallest first, for so many seconds at most."""
+        end = time.perf_counter() + seconds
+        widths = range(WIDTH_STEP, WARM_UP_SUBWORDS + 1, WIDTH_STEP)
+        padded = (self._padded(sentences, width) for sentences in WARM_UP_SENTENCES for width in widths)
+        shapes = {shape for shape in padded if shape is not None and shape.subwords <= WARM_UP_SUBWORDS}
+        with self.lock:
+            for shape in sorted(shapes, key=lambda shape: shape.subwords):
+                if time.perf_counter() > end:
+                    break
+                if shape not in self._captured and shape.subwords <= self._max_subwords:
+                    self._capture(shape)
+
+    def _shape_of(self, batch: PreparedBatch) -> Shape | None:
+        if not self._max_subwords:
+            return None
+        num_windows, width = batch.features["input_ids"].shape
+        if num_windows != len(batch.lengths):  # a sentence is read in several windows
+            return None
+        return self._padded(num_windows, width)
+
+    def _padded(self, num_sentences: int, width: int) -> Shape | None:
+        if not self._max_subwords:
+            return None
+        layout = cast(Any, self.tagger.encoder).layout
+        limit = layout.capacity + len(layout.before) + len(layout.after)
+        width = min(-(-width // WIDTH_STEP) * WIDTH_STEP, limit)
+        shape = Shape(1 << (num_sentences - 1).bit_length(), width)
+        return shape if shape.subwords <= self._max_subwords else None
+
+    def _capture(self, shape: Shape) -> Captured | None:
+        """Capture a shape where that is of use, and fits."""
+        if len(self._captured) >= MAX_SHAPES or self._expected_bytes(shape) > self.max_bytes:
+            return None
+        if self._recorder is None:
+            self._recorder, self._weights = Recorder(self.tagger.device), Weights(self.tagger)
+        captured = Captured(self.tagger, shape)
+        try:
+            is_captured = captured.by(self._recorder)
+        except torch.OutOfMemoryError:
+            is_captured = False
+        except RuntimeError as error:
+            self._begin()
+            self._max_subwords = 0
+            reason = str(error).splitlines()[0]
+            logger.warning("the encoder cannot be captured as a CUDA graph; it is run kernel by kernel (%s)", reason)
+            return None
+        if is_captured:
+            self._captured[shape] = captured
+            if self.bytes <= self.max_bytes:
+                return captured
+            self._begin()  # since no part can be given back of memory that is shared
+        self._max_subwords = shape.subwords - 1
+        return None
+
+    def _expected_bytes(self, shape: Shape) -> float:
+        """The memory of all shapes, with this one: it grows with the largest."""
+        largest = max((known.subwords for known in self._captured), default=shape.subwords)
+        return self.bytes * max(1.0, shape.subwords / largest)
+
+
+class Captured:
+    """A tagger's scores of one shape, from inputs at a fixed place to scores at a fixed place."""
+
+    def __init__(self, tagger: Tagger, shape: Shape) -> None:
+        self.tagger, self.inputs = tagger, FixedInputs(tagger, shape)
+        self.scores: tuple[Tensor, ...] = ()
+        self._replay: Callable[[], None] = self.run
+
+    def run(self) -> None:
+        self.inputs.send()
+        batch = Batch(self.inputs.features(), self.inputs.lengths)
+        self.scores = self.tagger.head.scores(self.tagger.vectors(batch).float())
+
+    def by(self, recorder: Recorder) -> bool:
+        """Capture the run; false where it is not of use."""
+        with torch.inference_mode():
+            replay = recorder.capture(self.run)
+        self._replay = replay or self.run
+        return replay is not None
+
+    def replay(self, batch: PreparedBatch) -> None:
+        self.inputs.fill(batch)
+        self._replay()
+        self.inputs.are_read()
+
+
+class Recorder:
+    """Captures what runs on a GPU, on a stream and in memory that all graphs share."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._stream = device, torch.cuda.Stream(device)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    @property
+    def bytes(self) -> int:
+        segments = torch.cuda.memory_snapshot(self._pool)
+        return sum(segment["total_size"] for segment in segments)
+
+    def capture(self, run: Callable[[], None]) -> Callable[[], None] | None:
+        """Capture a run and return what replays it; None where the device has so much to do in it that it does not wait
+        for the host anyway."""
+        with _one_capture_at_a_time, torch.cuda.device(self._device):
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                if not self._is_bound_by_launches(run):
+                    return None
+                graph = self._graph_of(run)
+            torch.cuda.current_stream().wait_stream(self._stream)
+        return graph.replay
+
+    def _is_bound_by_launches(self, run: Callable[[], None]) -> bool:
+        """Whether the host takes about as long to start the kernels as the device to run them. It runs them often
+        enough that all are compiled, as capturing needs it."""
+        for _ in range(2):
+            run()
+        self._stream.synchronize()
+        begin = time.perf_counter()
+        run()
+        started = time.perf_counter()
+        self._stream.synchronize()
+        return time.perf_counter() - begin < MAX_LAG * (started - begin)
+
+    def _graph_of(self, run: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(self._pool, capture_error_mode="thread_local")
+        try:
+            run()
+        except BaseException:
+            with suppress(RuntimeError):  # that what was begun cannot be ended
+                graph.capture_end()
+            raise
+        graph.capture_end()
+        return graph
+
+
+class Weights:
+    """Where the weights of a module are: graphs read them there."""
+
+    def __init__(self, module: nn.Module) -> None:
+        modules = list(module.modules())
+        self._modules = [(m._modules, name, child) for m in modules for name, child in m._modules.items()]
+        tables = [table for m in modules for table in (m._parameters, m._buffers)]
+        self._tensors = [
+            (table, name, tensor, tensor.data_ptr())
+            for table in tables
+            for name, tensor in table.items()
+            if tensor is not None
+        ]
+
+    def are_in_place(self) -> bool:
+        """Whether none of them was replaced or moved; what is changed where it is does not count."""
+        return all(table.get(name) is child for table, name, child in self._modules) and all(
+            table.get(name) is tensor and tensor.data_ptr() == place for table, name, tensor, place in self._tensors
+        )
+
+
+class FixedInputs:
+    """The features of a batch at a fixed place: in pinned memory, from where one copy brings them to the device."""
+
+    def __init__(self, tagger: Tagger, shape: Shape) -> None:
+        encoder, device = cast(Any, tagger.encoder), tagger.device
+        names = [name for name in GRIDS if name != "casing" or encoder.casing is not None]
+        size, is_cuda = shape.subwords, device.type == "cuda"
+        host = torch.zeros(len(names) * size + shape.sentences, dtype=torch.int64, pin_memory=is_cuda)
+        self._host, self._device = host, host.to(device, copy=True)
+        self._grids = {name: host[i * size :][:size].view(shape).numpy() for i, name in enumerate(names)}
+        self._lengths = host[len(names) * size :].numpy()
+        self._features = {name: self._device[i * size :][:size].view(shape) for i, name in enumerate(names)}
+        self._features["kept"] = torch.arange(size, device=device)
+        self._features["num_tokens"] = self.lengths = self._device[len(names) * size :]  # (B,)
+        self._padding = encoder.layout.padding
+        self._takes_ready_masks = is_cuda and takes_ready_masks(encoder)
+        self._read = torch.cuda.Event() if is_cuda else None
+        self._clear()
+
+    def fill(self, batch: PreparedBatch) -> None:
+        """Write a batch, of at most this shape, as soon as the last one has been read."""
+        features = {name: np.asarray(array) for name, array in batch.features.items()}
+        num_windows, width = features["input_ids"].shape
+        # Subwords are looked up where they stand, special ones and padding between them.
+        shift = np.arange(num_windows)[:, None] * (self._grids["input_ids"].shape[1] - width)
+        for name in ("first", "last"):
+            features[name] = features["kept"][features[name]] + shift
+        if self._read is not None:
+            self._read.synchronize()
+        self._clear()
+        for name, grid in self._grids.items():
+            rows, columns = features[name].shape
+            grid[:rows, :columns] = features[name]
+        self._lengths[:num_windows] = batch.lengths
+
+    def _clear(self) -> None:
+        """Sentences that are not there have one token, and attend to one subword: without any there would be NaN."""
+        for name, grid in self._grids.items():
+            grid.fill(self._padding if name == "input_ids" else 0)
+        self._grids["attention_mask"][:, 0] = 1
+        self._lengths.fill(1)
+
+    def send(self) -> None:
+        self._device.copy_(self._host, non_blocking=True)
+
+    def are_read(self) -> None:
+        """Mark the point from which on the next batch may be written."""
+        if self._read is not None:
+            self._read.record()
+
+    def features(self) -> dict[str, Tensor]:
+        """What the encoder takes."""
+        features = dict(self._features)
+        if self._takes_ready_masks:
+            features["attention_mask"] = ready_mask(features["attention_mask"])
+        return features

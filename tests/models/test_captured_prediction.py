@@ -1,0 +1,278 @@
+"""Replayed predictions are those made kernel by kernel, within bounds of memory and time, of the weights as they are.
+
+Without a GPU nothing is captured: the same run on the same inputs at a fixed place stands for its replay.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from spansieve.config import EncoderConfig
+from spansieve.models import captured_prediction
+from spansieve.models.captured_prediction import MIN_USES, CapturedPrediction, Shape
+from spansieve.models.heads import HEADS
+from spansieve.models.inference import PreparedBatch
+from spansieve.models.tagger import Tagger
+from spansieve.models.torch_backend import TorchBackend
+from spansieve.prediction.predictor import Predictor
+from tests.nn.tiny import bert_folder, roberta_folder
+from tests.prediction.trained import EXAMPLES, trained
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+WORDS = ["in", "Paris", "Ada", "Lovelace", "word", "to", "the", "New", "York", ".", "👍🏽"]
+
+
+class Rerun:
+    """What stands for a recorder of CUDA graphs on a CPU."""
+
+    bytes_each = 1 << 20
+    error: Exception | None = None
+
+    def __init__(self, device):
+        self.bytes = 0
+
+    def capture(self, run):
+        if self.error is not None:
+            raise self.error
+        run()
+        self.bytes += self.bytes_each
+        return run
+
+
+@pytest.fixture(autouse=True)
+def recorder(monkeypatch):
+    made = type("Recorder", (Rerun,), {})
+    if DEVICE == "cpu":
+        monkeypatch.setattr(captured_prediction, "Recorder", made)
+    return made
+
+
+def tagger_of(tmp_path, head="fsemicrf", roberta=False, **encoder) -> Tagger:
+    folder = roberta_folder(tmp_path / "encoder") if roberta else bert_folder(tmp_path / "encoder")
+    return trained(head, EncoderConfig(name=folder, **encoder), steps=3).tagger.to(DEVICE)
+
+
+def sentences_of(lengths, seed=0) -> list[list[str]]:
+    random = np.random.default_rng(seed)
+    return [random.choice(WORDS, length).tolist() for length in lengths]
+
+
+def batch_of(tagger: Tagger, sentences) -> PreparedBatch:
+    return PreparedBatch(tagger.encoder.features(sentences), np.array(list(map(len, sentences))), range(len(sentences)))
+
+
+def eager_scores(tagger: Tagger, batch: PreparedBatch) -> list[torch.Tensor]:
+    on_device = TorchBackend(tagger).on_device(batch)
+    with torch.inference_mode():
+        return [part.clone() for part in tagger.head.scores(tagger.vectors(on_device).float())]
+
+
+def replayed_scores(captured: CapturedPrediction, batch: PreparedBatch, uses=MIN_USES):
+    with torch.inference_mode():
+        for _ in range(uses):
+            replayed = captured.scores(batch)
+    return None if replayed is None else [part.clone() for part in replayed[0]]
+
+
+def check_scores(found, expected, lengths) -> None:
+    """Of the tokens, or the spans, that are within their sentence."""
+    for ours, theirs in zip(found, expected, strict=True):
+        for b, length in enumerate(lengths):
+            for i in range(length):
+                widths = slice(length - i) if ours.ndim == 4 else slice(None)
+                torch.testing.assert_close(ours[b, i, widths], theirs[b, i, widths], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_scores_are_those_of_the_batch_as_it_is(tmp_path, head):
+    tagger = tagger_of(tmp_path, head)
+    captured = CapturedPrediction(tagger, 100)
+    for lengths in ([1], [9], [3, 1, 5], [2, 4, 1, 3, 3]):
+        batch = batch_of(tagger, sentences_of(lengths))
+        check_scores(replayed_scores(captured, batch), eager_scores(tagger, batch), lengths)
+
+
+@pytest.mark.parametrize("pooling", ["first", "last", "mean"])
+@pytest.mark.parametrize("roberta", [False, True])
+def test_of_every_encoder(tmp_path, roberta, pooling):
+    tagger = tagger_of(tmp_path, roberta=roberta, pooling=pooling, casing=True)
+    captured = CapturedPrediction(tagger, 100)
+    for seed in range(3):  # what the last batch has left in its place is gone
+        lengths = [8 - seed, 3, 1][: 3 - seed] + [1]
+        batch = batch_of(tagger, sentences_of(lengths, seed))
+        check_scores(replayed_scores(captured, batch), eager_scores(tagger, batch), lengths)
+
+
+def test_a_batch_is_padded_to_one_of_a_few_shapes(tmp_path):
+    tagger = tagger_of(tmp_path)  # of 64 positions
+    captured = CapturedPrediction(tagger, 100)
+    for lengths in ([1], [2], [1, 1, 1], [1] * 4):
+        replayed_scores(captured, batch_of(tagger, sentences_of(lengths)))
+    assert captured.shapes == [Shape(1, 16), Shape(4, 16)]
+    assert captured._padded(5, 17) == Shape(8, 32)
+    assert captured._padded(1, 63) == Shape(1, 64)
+    assert captured._padded(1_000, 64) is None
+    long = batch_of(tagger, [["word"] * 100])  # in several windows
+    assert replayed_scores(captured, long) is None
+
+
+def test_a_shape_is_captured_when_it_comes_again(tmp_path):
+    tagger = tagger_of(tmp_path)
+    captured = CapturedPrediction(tagger, 100)
+    batch = batch_of(tagger, sentences_of([3]))
+    assert replayed_scores(captured, batch, MIN_USES - 1) is None
+    assert captured.shapes == []
+    assert replayed_scores(captured, batch, 1) is not None
+    assert captured.bytes > 0
+
+
+def test_memory_is_bounded(tmp_path, recorder):
+    tagger = tagger_of(tmp_path)
+    recorder.bytes_each = 3 << 20
+    captured = CapturedPrediction(tagger, 8)
+    if DEVICE == "cuda":
+        captured.max_bytes = 1 << 10
+    captured.warm_up(60)
+    assert captured.bytes <= captured.max_bytes
+    largest = captured._max_subwords
+    assert largest < captured_prediction.MAX_SUBWORDS
+    batch = batch_of(tagger, sentences_of([3] * 32))
+    assert replayed_scores(captured, batch) is None
+    assert captured.bytes <= captured.max_bytes
+
+
+def test_warming_up_is_bounded_in_time(tmp_path):
+    tagger = tagger_of(tmp_path)
+    captured = CapturedPrediction(tagger, 100)
+    captured.warm_up(0)
+    assert captured.shapes == []
+    captured.warm_up(60)
+    assert Shape(1, 16) in captured.shapes
+    batch = batch_of(tagger, sentences_of([3]))
+    assert replayed_scores(captured, batch, 1) is not None
+
+
+@pytest.mark.parametrize("change", ["in place", "loaded", "data", "parameter", "module"])
+def test_weights_that_change_are_seen(tmp_path, change):
+    tagger = tagger_of(tmp_path)
+    captured = CapturedPrediction(tagger, 100)
+    batch = batch_of(tagger, sentences_of([4, 2]))
+    before = replayed_scores(captured, batch)
+    scorer, generator = tagger.head.scorer, torch.Generator(DEVICE).manual_seed(1)
+    new = torch.randn(scorer.output.weight.shape, generator=generator, device=DEVICE)
+    with torch.no_grad():
+        if change == "in place":
+            scorer.output.weight.copy_(new)
+        elif change == "loaded":
+            tagger.load_state_dict(tagger.state_dict() | {"head.scorer.output.weight": new})
+        elif change == "data":
+            scorer.output.weight.data = new
+        elif change == "parameter":
+            scorer.output.weight = torch.nn.Parameter(new)
+        else:
+            scorer.output = copy.deepcopy(scorer.output)
+            scorer.output.weight.copy_(new)
+    after = replayed_scores(captured, batch)
+    check_scores(after, eager_scores(tagger, batch), [4, 2])
+    assert not torch.allclose(after[0][0, 0], before[0][0, 0])
+
+
+def test_what_cannot_be_captured_is_said_once(tmp_path, recorder, monkeypatch, caplog):
+    tagger = tagger_of(tmp_path)
+    captured = CapturedPrediction(tagger, 100)
+    if DEVICE == "cuda":
+        forward = type(tagger.encoder).forward
+
+        def with_a_look(self, features):
+            vectors = forward(self, features)
+            return vectors + 0 * float(vectors.sum())
+
+        monkeypatch.setattr(type(tagger.encoder), "forward", with_a_look)
+    else:
+        recorder.error = RuntimeError("operation not permitted when stream is capturing\nmore")
+    batch = batch_of(tagger, sentences_of([4]))
+    with caplog.at_level(logging.WARNING):
+        assert replayed_scores(captured, batch, 2 * MIN_USES) is None
+        assert replayed_scores(captured, batch_of(tagger, sentences_of([4] * 3)), 2 * MIN_USES) is None
+    (record,) = caplog.records
+    assert "the encoder cannot be captured as a CUDA graph; it is run kernel by kernel" in record.message
+    assert "more" not in record.message
+    check_scores(eager_scores(tagger, batch), eager_scores(tagger, batch), [4])  # the device is as it was
+
+
+def test_the_builtin_encoder_is_run_kernel_by_kernel():
+    tagger = trained().tagger.to(DEVICE)
+    captured = CapturedPrediction(tagger, 100)
+    captured.warm_up(1)
+    assert replayed_scores(captured, batch_of(tagger, sentences_of([4]))) is None
+
+
+def test_a_copy_has_nothing_captured(tmp_path):
+    predictor = Predictor(tagger_of(tmp_path))
+    replayed_scores(predictor.captured, batch_of(predictor.tagger, sentences_of([4])))
+    assert predictor.captured.shapes
+    assert copy.deepcopy(predictor).captured.shapes == []
+
+
+def test_under_autocast_nothing_is_replayed(tmp_path):
+    tagger = tagger_of(tmp_path)
+    captured, batch = CapturedPrediction(tagger, 100), batch_of(tagger, sentences_of([4]))
+    assert replayed_scores(captured, batch) is not None
+    with torch.autocast(DEVICE, torch.bfloat16):
+        assert replayed_scores(captured, batch) is None
+
+
+def test_the_bound_of_memory_is_checked(tmp_path):
+    tagger = tagger_of(tmp_path)
+    with pytest.raises(ValueError, match="cuda_graph_megabytes must be at least 0, got -1"):
+        Predictor(tagger, cuda_graph_megabytes=-1)
+    assert Predictor(tagger, cuda_graph_megabytes=0).captured is None
+
+
+@needs_gpu
+@pytest.mark.parametrize("head", HEADS)
+def test_entities_are_those_without_graphs(tmp_path, head):
+    predictor = trained(head, EncoderConfig(name=bert_folder(tmp_path / "encoder")), steps=40)
+    tagger = predictor.tagger.to(DEVICE)
+    plain, replayed = Predictor(tagger, cuda_graph_megabytes=0), Predictor(tagger)
+    texts = [" ".join(example.tokens) for example in EXAMPLES]
+    for some in [[text] for text in texts] + [texts[:3], texts]:
+        expected = plain.predict(some)
+        for _ in range(MIN_USES + 2):
+            found = replayed.predict(some)
+            assert [[e[:4] for e in own] for own in found] == [[e[:4] for e in own] for own in expected]
+            probabilities = [[e.probability for own in each for e in own] for each in (found, expected)]
+            assert probabilities[0] == pytest.approx(probabilities[1], abs=1e-4)
+    assert len(replayed.captured.shapes) >= 3
+
+
+@needs_gpu
+def test_threads_share_what_is_captured(tmp_path):
+    tagger = tagger_of(tmp_path)
+    plain, shared, other = Predictor(tagger, cuda_graph_megabytes=0), Predictor(tagger), Predictor(tagger)
+    texts = [" ".join(words) for words in sentences_of([3, 9, 5, 1, 7, 9, 2, 12])]
+    expected = [[e[:4] for e in plain.predict(text)] for text in texts]
+    wrong = []
+
+    def work(predictor, own):
+        for _ in range(30):
+            for i in own:
+                if [e[:4] for e in predictor.predict(texts[i])] != expected[i]:
+                    wrong.append(i)
+
+    jobs = [(shared, range(0, 8, 2)), (shared, range(8)), (other, range(8))]
+    threads = [threading.Thread(target=work, args=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert shared.captured.shapes
+    assert other.captured.shapes
