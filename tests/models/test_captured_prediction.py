@@ -77,8 +77,11 @@ def eager_scores(tagger: Tagger, batch: PreparedBatch) -> list[torch.Tensor]:
 def replayed_scores(captured: CapturedPrediction, batch: PreparedBatch, uses=MIN_USES):
     with torch.inference_mode():
         for _ in range(uses):
-            replayed = captured.scores(batch)
-    return None if replayed is None else [part.clone() for part in replayed[0]]
+            found = captured._captured_for(batch)
+        if found is None:
+            return None
+        found.replay(batch)
+        return found.scores_of(batch)[0]
 
 
 def check_scores(found, expected, lengths) -> None:

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
@@ -18,9 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from spansieve.decoding.constraints import Rules
+from spansieve.decoding.decoders import Decoded
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.models.torch_backend import ready_mask, takes_ready_masks
+from spansieve.models.torch_backend import TorchBackend, ready_mask, takes_ready_masks
+
+try:  # MERGE: becomes `from spansieve.models.device_decoder import DeviceDecoder, device_decoder` beside s4-dec
+    from spansieve.models.device_decoder import DeviceDecoder, device_decoder
+except ImportError:
+    DeviceDecoder = Any  # type: ignore[assignment,misc]
+
+    def device_decoder(decoder: Any, device: torch.device) -> Any:  # type: ignore[misc]
+        return None
+
 
 MIN_USES = 3  # a shape that comes less often is not worth the time of capturing it
 WIDTH_STEP = 16  # sentences are padded to a multiple of this, so that few shapes occur
@@ -46,16 +57,16 @@ class Shape(NamedTuple):
 
 
 class CapturedPrediction:
-    """The scores of batches by replay, for a tagger on a GPU. A shape is captured when it comes for the third time, or
-    in advance by `warm_up`; all shapes share memory, of which they take no more than `max_megabytes`.
+    """Batches by replay, for a tagger on a GPU: encoder, scores and decoding. A shape is captured when it comes for the
+    third time, or in advance by `warm_up`; all shapes share memory, of which they take no more than `max_megabytes`.
 
-    Replays are not re-entrant: whoever takes scores holds the `lock` until what reads them is launched. What is read
-    from the weights is read at each replay; weights at another place than they were have everything captured anew.
+    Weights are read at each replay; where they are not at the place where they were, everything is captured anew.
+    Threads take turns.
     """
 
     def __init__(self, tagger: Tagger, max_megabytes: float) -> None:
         self.tagger, self.max_bytes = tagger, int(max_megabytes * 2**20)
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self._begin()
 
     def __reduce__(self) -> tuple[type[CapturedPrediction], tuple[Tagger, float]]:
@@ -69,6 +80,7 @@ class CapturedPrediction:
         self._captured: dict[Shape, Captured] = {}
         self._weights: Weights | None = None
         self._recorder: Recorder | None = None
+        self._decoder: DeviceDecoder | None = None
 
     @property
     def bytes(self) -> int:
@@ -80,9 +92,30 @@ class CapturedPrediction:
         """The shapes that are captured."""
         return sorted(self._captured)
 
-    def scores(self, batch: PreparedBatch) -> tuple[tuple[Tensor, ...], Tensor] | None:
-        """Replay a batch: its scores and lengths on the device, valid until the next replay. None where its shape is
-        not captured."""
+    def launch(
+        self, backend: TorchBackend, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Callable[[], Decoded] | None:
+        """Start on a batch by replay; what is returned waits for the result. None where its shape is not captured."""
+        with self._lock:
+            captured = self._captured_for(batch)
+            if captured is None:
+                return None
+            replay = captured.replay(batch)
+            if rules or backend.with_filter or not captured.decodes:
+                with torch.inference_mode():
+                    scores, lengths = captured.scores_of(batch)
+                    return backend.decode(scores, lengths, batch.lengths, with_probabilities, rules)
+
+        def result() -> Decoded:
+            with self._lock:
+                decoded = replay.result()
+            if decoded is None:  # more than there is room for, or no numbers
+                return backend.launch_kernels(batch, with_probabilities, rules)()
+            return decoded if with_probabilities else decoded._replace(probabilities=None)
+
+        return result
+
+    def _captured_for(self, batch: PreparedBatch) -> Captured | None:
         shape = self._shape_of(batch)
         if shape is None or torch.is_autocast_enabled(self.tagger.device.type):
             return None
@@ -92,11 +125,7 @@ class CapturedPrediction:
         if captured is None:
             self._uses[shape] += 1
             captured = self._capture(shape) if self._uses[shape] == MIN_USES else None
-        if captured is None:
-            return None
-        captured.replay(batch)
-        num_sentences = len(batch.lengths)
-        return tuple(part[:num_sentences] for part in captured.scores), captured.inputs.lengths[:num_sentences]
+        return captured
 
     def warm_up(self, seconds: float) -> None:
         """Capture the shapes of short texts, the smallest first, for so many seconds at most."""
@@ -104,7 +133,7 @@ class CapturedPrediction:
         widths = range(WIDTH_STEP, WARM_UP_SUBWORDS + 1, WIDTH_STEP)
         padded = (self._padded(sentences, width) for sentences in WARM_UP_SENTENCES for width in widths)
         shapes = {shape for shape in padded if shape is not None and shape.subwords <= WARM_UP_SUBWORDS}
-        with self.lock:
+        with self._lock:
             for shape in sorted(shapes, key=lambda shape: shape.subwords):
                 if time.perf_counter() > end:
                     break
@@ -134,7 +163,8 @@ class CapturedPrediction:
             return None
         if self._recorder is None:
             self._recorder, self._weights = Recorder(self.tagger.device), Weights(self.tagger)
-        captured = Captured(self.tagger, shape)
+            self._decoder = device_decoder(self.tagger.head.decoder(), self.tagger.device)
+        captured = Captured(self.tagger, shape, self._decoder)
         try:
             is_captured = captured.by(self._recorder)
         except torch.OutOfMemoryError:
@@ -160,29 +190,76 @@ class CapturedPrediction:
 
 
 class Captured:
-    """A tagger's scores of one shape, from inputs at a fixed place to scores at a fixed place."""
+    """What a tagger does with batches of one shape, from inputs at a fixed place to results at a fixed place."""
 
-    def __init__(self, tagger: Tagger, shape: Shape) -> None:
-        self.tagger, self.inputs = tagger, FixedInputs(tagger, shape)
-        self.scores: tuple[Tensor, ...] = ()
-        self._replay: Callable[[], None] = self.run
+    def __init__(self, tagger: Tagger, shape: Shape, decoder: DeviceDecoder | None) -> None:
+        self._tagger, self._inputs, self._decoder = tagger, FixedInputs(tagger, shape), decoder
+        self._slots = None if decoder is None else decoder.slots()
+        self._scores: tuple[Tensor, ...] = ()
+        self._replay: Callable[[], None] = self._run
+        self._done = torch.cuda.Event() if tagger.device.type == "cuda" else None
+        self._last: Replay | None = None
 
-    def run(self) -> None:
-        self.inputs.send()
-        batch = Batch(self.inputs.features(), self.inputs.lengths)
-        self.scores = self.tagger.head.scores(self.tagger.vectors(batch).float())
+    @property
+    def decodes(self) -> bool:
+        return self._decoder is not None
+
+    def _run(self) -> None:
+        head, inputs = self._tagger.head, self._inputs
+        inputs.send()
+        self._scores = head.scores(self._tagger.vectors(Batch(inputs.features(), inputs.lengths)).float())
+        if self._decoder is not None:
+            for name, array in head.decoder_arrays().items():  # as the weights are by now
+                self._decoder.arrays[name].copy_(array)
+            self._decoder.launch(self._slots, self._scores, inputs.lengths, True)
 
     def by(self, recorder: Recorder) -> bool:
-        """Capture the run; false where it is not of use."""
+        """Capture what is done; false where that is not of use."""
         with torch.inference_mode():
-            replay = recorder.capture(self.run)
-        self._replay = replay or self.run
+            replay = recorder.capture(self._run)
+        self._replay = replay or self._run
         return replay is not None
 
-    def replay(self, batch: PreparedBatch) -> None:
-        self.inputs.fill(batch)
+    def replay(self, batch: PreparedBatch) -> Replay:
+        """Start on a batch, once the result of the last one is read."""
+        if self._last is not None:
+            self._last.result()
+        self._inputs.fill(batch)
         self._replay()
-        self.inputs.are_read()
+        if self._done is not None:
+            self._done.record()
+        self._last = Replay(self, len(batch.lengths))
+        return self._last
+
+    def scores_of(self, batch: PreparedBatch) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Copy the scores and the lengths of the last batch, on the device: the next replay overwrites them."""
+        num_sentences = len(batch.lengths)
+        return tuple(part[:num_sentences].clone() for part in self._scores), self._inputs.lengths[:num_sentences].clone()
+
+    def result(self, num_sentences: int) -> Decoded | None:
+        """Wait for the last batch and read its segments; None where they were not all found on the device."""
+        if self._done is not None:
+            self._done.synchronize()
+        if self._decoder is None or not self._decoder.is_whole(self._slots):
+            return None
+        segments, probabilities = self._decoder.read(self._slots, self._inputs.host_lengths)
+        offsets = segments.offsets[: num_sentences + 1]  # sentences that only fill the batch have none
+        return Decoded(segments._replace(offsets=offsets), probabilities)
+
+
+class Replay:
+    """A batch on its way."""
+
+    def __init__(self, captured: Captured, num_sentences: int) -> None:
+        self._captured: Captured | None = captured
+        self._num_sentences = num_sentences
+        self._result: Decoded | None = None
+
+    def result(self) -> Decoded | None:
+        """The result, which is read once."""
+        if self._captured is not None:
+            self._result, self._captured = self._captured.result(self._num_sentences), None
+        return self._result
 
 
 class Recorder:
@@ -265,45 +342,37 @@ class FixedInputs:
         host = torch.zeros(len(names) * size + shape.sentences, dtype=torch.int64, pin_memory=is_cuda)
         self._host, self._device = host, host.to(device, copy=True)
         self._grids = {name: host[i * size :][:size].view(shape).numpy() for i, name in enumerate(names)}
-        self._lengths = host[len(names) * size :].numpy()
+        self.host_lengths = host[len(names) * size :].numpy()
         self._features = {name: self._device[i * size :][:size].view(shape) for i, name in enumerate(names)}
         self._features["kept"] = torch.arange(size, device=device)
         self._features["num_tokens"] = self.lengths = self._device[len(names) * size :]  # (B,)
         self._padding = encoder.layout.padding
         self._takes_ready_masks = is_cuda and takes_ready_masks(encoder)
-        self._read = torch.cuda.Event() if is_cuda else None
         self._clear()
 
     def fill(self, batch: PreparedBatch) -> None:
-        """Write a batch, of at most this shape, as soon as the last one has been read."""
+        """Write a batch of at most this shape, for the next replay."""
         features = {name: np.asarray(array) for name, array in batch.features.items()}
         num_windows, width = features["input_ids"].shape
         # Subwords are looked up where they stand, special ones and padding between them.
         shift = np.arange(num_windows)[:, None] * (self._grids["input_ids"].shape[1] - width)
         for name in ("first", "last"):
             features[name] = features["kept"][features[name]] + shift
-        if self._read is not None:
-            self._read.synchronize()
         self._clear()
         for name, grid in self._grids.items():
             rows, columns = features[name].shape
             grid[:rows, :columns] = features[name]
-        self._lengths[:num_windows] = batch.lengths
+        self.host_lengths[:num_windows] = batch.lengths
 
     def _clear(self) -> None:
-        """Sentences that are not there have one token, and attend to one subword: without any there would be NaN."""
+        """Sentences that only fill the batch have no token, but one subword to attend to: without there would be NaN."""
         for name, grid in self._grids.items():
             grid.fill(self._padding if name == "input_ids" else 0)
         self._grids["attention_mask"][:, 0] = 1
-        self._lengths.fill(1)
+        self.host_lengths.fill(0)
 
     def send(self) -> None:
         self._device.copy_(self._host, non_blocking=True)
-
-    def are_read(self) -> None:
-        """Mark the point from which on the next batch may be written."""
-        if self._read is not None:
-            self._read.record()
 
     def features(self) -> dict[str, Tensor]:
         """What the encoder takes."""

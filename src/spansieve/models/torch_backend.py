@@ -122,12 +122,15 @@ class TorchBackend:
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded]:
+        replayed = None
         if self.captured is not None:
-            with self.captured.lock, torch.inference_mode():
-                replayed = self.captured.scores(batch)
-                if replayed is not None:
-                    scores, lengths = tuple(part.clone() for part in replayed[0]), replayed[1].clone()
-                    return self.decode(scores, lengths, batch.lengths, with_probabilities, rules)
+            replayed = self.captured.launch(self, batch, with_probabilities, rules)
+        return replayed or self.launch_kernels(batch, with_probabilities, rules)
+
+    def launch_kernels(
+        self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Callable[[], Decoded]:
+        """Start on a batch kernel by kernel."""
         # `on_batch` may compute the k best, which come by way of gradients; inference mode has none.
         with torch.inference_mode() if self.on_batch is None else torch.no_grad():
             on_device = self.on_device(batch)
