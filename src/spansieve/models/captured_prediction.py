@@ -11,18 +11,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from spansieve.decoding.constraints import Rules
 from spansieve.decoding.decoders import Decoded
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import TorchBackend, ready_mask, takes_ready_masks
+from spansieve.nn.cuda.graph_capture import Recorder, Weights
 
 try:  # MERGE: becomes `from spansieve.models.device_decoder import DeviceDecoder, device_decoder` beside s4-dec
     from spansieve.models.device_decoder import DeviceDecoder, device_decoder
@@ -37,12 +38,10 @@ MIN_USES = 3  # a shape that comes less often is not worth the time of capturing
 WIDTH_STEP = 16  # sentences are padded to a multiple of this, so that few shapes occur
 MAX_SUBWORDS = 16_384  # in a batch
 MAX_SHAPES = 128
-MAX_LAG = 1.5  # the device's time by that of starting its kernels, above which there is nothing to gain
 WARM_UP_SENTENCES, WARM_UP_SUBWORDS = (1, 2, 4, 8, 16, 32), 2_048  # of the shapes that are captured in advance
 GRIDS = ("input_ids", "attention_mask", "casing", "first", "last")  # what an encoder reads of each subword or token
 
 logger = logging.getLogger(__name__)
-_one_capture_at_a_time = threading.Lock()  # in a process
 
 
 class Shape(NamedTuple):
@@ -67,6 +66,7 @@ class CapturedPrediction:
     def __init__(self, tagger: Tagger, max_megabytes: float) -> None:
         self.tagger, self.max_bytes = tagger, int(max_megabytes * 2**20)
         self._lock = threading.RLock()
+        self._captured: dict[Shape, Captured] = {}
         self._begin()
 
     def __reduce__(self) -> tuple[type[CapturedPrediction], tuple[Tagger, float]]:
@@ -74,13 +74,16 @@ class CapturedPrediction:
         return CapturedPrediction, (self.tagger, self.max_bytes / 2**20)
 
     def _begin(self) -> None:
-        """Begin with nothing captured; what was is let go, with its memory."""
+        """Begin with nothing captured; what was is let go, with its memory, once it is over."""
+        for captured in self._captured.values():
+            captured.wait()
         self._max_subwords = MAX_SUBWORDS if self.tagger.encoder.is_pretrained else 0
         self._uses: Counter[Shape] = Counter()
-        self._captured: dict[Shape, Captured] = {}
+        self._captured = {}
         self._weights: Weights | None = None
         self._recorder: Recorder | None = None
         self._decoder: DeviceDecoder | None = None
+        self._stream: torch.cuda.Stream | None = None
 
     @property
     def bytes(self) -> int:
@@ -96,11 +99,15 @@ class CapturedPrediction:
         self, backend: TorchBackend, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded] | None:
         """Start on a batch by replay; what is returned waits for the result. None where its shape is not captured."""
-        with self._lock:
-            captured = self._captured_for(batch)
+        with self._lock, on_device(backend.device):
+            captured = self._captured_for(batch, backend.device)
             if captured is None:
                 return None
+            self._take_stream(backend.device)
             replay = captured.replay(batch)
+            if self._weights is None or not self._weights.are_in_use():  # looked up while the device works
+                self._begin()
+                return None
             if rules or backend.with_filter or not captured.decodes:
                 with torch.inference_mode():
                     scores, lengths = captured.scores_of(batch)
@@ -115,9 +122,9 @@ class CapturedPrediction:
 
         return result
 
-    def _captured_for(self, batch: PreparedBatch) -> Captured | None:
+    def _captured_for(self, batch: PreparedBatch, device: torch.device) -> Captured | None:
         shape = self._shape_of(batch)
-        if shape is None or torch.is_autocast_enabled(self.tagger.device.type):
+        if shape is None or torch.is_autocast_enabled(device.type):
             return None
         if self._weights is not None and not self._weights.are_in_place():
             self._begin()
@@ -126,6 +133,14 @@ class CapturedPrediction:
             self._uses[shape] += 1
             captured = self._capture(shape) if self._uses[shape] == MIN_USES else None
         return captured
+
+    def _take_stream(self, device: torch.device) -> None:
+        """Wait for what another stream does with the memory that all shapes share."""
+        stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+        if stream != self._stream:
+            for captured in self._captured.values():
+                captured.wait()
+            self._stream = stream
 
     def warm_up(self, seconds: float) -> None:
         """Capture the shapes of short texts, the smallest first, for so many seconds at most."""
@@ -139,6 +154,8 @@ class CapturedPrediction:
                     break
                 if shape not in self._captured and shape.subwords <= self._max_subwords:
                     self._capture(shape)
+            took = time.perf_counter() - (end - seconds)
+            logger.info("%d CUDA graphs captured in %.1f s, %.0f MB", len(self._captured), took, self.bytes / 2**20)
 
     def _shape_of(self, batch: PreparedBatch) -> Shape | None:
         if not self._max_subwords:
@@ -189,6 +206,10 @@ class CapturedPrediction:
         return self.bytes * max(1.0, shape.subwords / largest)
 
 
+def on_device(device: torch.device) -> AbstractContextManager[None]:
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
 class Captured:
     """What a tagger does with batches of one shape, from inputs at a fixed place to results at a fixed place."""
 
@@ -233,13 +254,17 @@ class Captured:
 
     def scores_of(self, batch: PreparedBatch) -> tuple[tuple[Tensor, ...], Tensor]:
         """Copy the scores and the lengths of the last batch, on the device: the next replay overwrites them."""
-        num_sentences = len(batch.lengths)
-        return tuple(part[:num_sentences].clone() for part in self._scores), self._inputs.lengths[:num_sentences].clone()
+        *scores, lengths = (part[: len(batch.lengths)].clone() for part in (*self._scores, self._inputs.lengths))
+        return tuple(scores), lengths
+
+    def wait(self) -> None:
+        """Wait for the last batch."""
+        if self._done is not None:
+            self._done.synchronize()
 
     def result(self, num_sentences: int) -> Decoded | None:
         """Wait for the last batch and read its segments; None where they were not all found on the device."""
-        if self._done is not None:
-            self._done.synchronize()
+        self.wait()
         if self._decoder is None or not self._decoder.is_whole(self._slots):
             return None
         segments, probabilities = self._decoder.read(self._slots, self._inputs.host_lengths)
@@ -262,114 +287,42 @@ class Replay:
         return self._result
 
 
-class Recorder:
-    """Captures what runs on a GPU, on a stream and in memory that all graphs share."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._stream = device, torch.cuda.Stream(device)
-        self._pool = torch.cuda.graph_pool_handle()
-
-    @property
-    def bytes(self) -> int:
-        segments = torch.cuda.memory_snapshot(self._pool)
-        return sum(segment["total_size"] for segment in segments)
-
-    def capture(self, run: Callable[[], None]) -> Callable[[], None] | None:
-        """Capture a run and return what replays it; None where the device has so much to do in it that it does not wait
-        for the host anyway."""
-        with _one_capture_at_a_time, torch.cuda.device(self._device):
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                if not self._is_bound_by_launches(run):
-                    return None
-                graph = self._graph_of(run)
-            torch.cuda.current_stream().wait_stream(self._stream)
-        return graph.replay
-
-    def _is_bound_by_launches(self, run: Callable[[], None]) -> bool:
-        """Whether the host takes about as long to start the kernels as the device to run them. It runs them often
-        enough that all are compiled, as capturing needs it."""
-        for _ in range(2):
-            run()
-        self._stream.synchronize()
-        begin = time.perf_counter()
-        run()
-        started = time.perf_counter()
-        self._stream.synchronize()
-        return time.perf_counter() - begin < MAX_LAG * (started - begin)
-
-    def _graph_of(self, run: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        graph.capture_begin(self._pool, capture_error_mode="thread_local")
-        try:
-            run()
-        except BaseException:
-            with suppress(RuntimeError):  # that what was begun cannot be ended
-                graph.capture_end()
-            raise
-        graph.capture_end()
-        return graph
-
-
-class Weights:
-    """Where the weights of a module are: graphs read them there."""
-
-    def __init__(self, module: nn.Module) -> None:
-        modules = list(module.modules())
-        self._modules = [(m._modules, name, child) for m in modules for name, child in m._modules.items()]
-        tables = [table for m in modules for table in (m._parameters, m._buffers)]
-        self._tensors = [
-            (table, name, tensor, tensor.data_ptr())
-            for table in tables
-            for name, tensor in table.items()
-            if tensor is not None
-        ]
-
-    def are_in_place(self) -> bool:
-        """Whether none of them was replaced or moved; what is changed where it is does not count."""
-        return all(table.get(name) is child for table, name, child in self._modules) and all(
-            table.get(name) is tensor and tensor.data_ptr() == place for table, name, tensor, place in self._tensors
-        )
-
-
 class FixedInputs:
     """The features of a batch at a fixed place: in pinned memory, from where one copy brings them to the device."""
 
     def __init__(self, tagger: Tagger, shape: Shape) -> None:
         encoder, device = cast(Any, tagger.encoder), tagger.device
         names = [name for name in GRIDS if name != "casing" or encoder.casing is not None]
-        size, is_cuda = shape.subwords, device.type == "cuda"
-        host = torch.zeros(len(names) * size + shape.sentences, dtype=torch.int64, pin_memory=is_cuda)
+        (num_sentences, width), size, is_cuda = shape, shape.subwords, device.type == "cuda"
+        host = torch.zeros(len(names) * size + num_sentences, dtype=torch.int64, pin_memory=is_cuda)
         self._host, self._device = host, host.to(device, copy=True)
         self._grids = {name: host[i * size :][:size].view(shape).numpy() for i, name in enumerate(names)}
         self.host_lengths = host[len(names) * size :].numpy()
         self._features = {name: self._device[i * size :][:size].view(shape) for i, name in enumerate(names)}
         self._features["kept"] = torch.arange(size, device=device)
         self._features["num_tokens"] = self.lengths = self._device[len(names) * size :]  # (B,)
-        self._padding = encoder.layout.padding
         self._takes_ready_masks = is_cuda and takes_ready_masks(encoder)
-        self._clear()
+        # Sentences that only fill the batch have no token, but a subword to attend to: without there would be NaN.
+        self._grids["input_ids"].fill(encoder.layout.padding)
+        self._grids["attention_mask"][:, 0] = 1
+        self._flat = host.numpy()
+        self._unfilled = self._flat.copy()
+        self._first = np.arange(num_sentences)[:, None] * width + len(encoder.layout.before)  # subword of each sentence
 
     def fill(self, batch: PreparedBatch) -> None:
         """Write a batch of at most this shape, for the next replay."""
-        features = {name: np.asarray(array) for name, array in batch.features.items()}
-        num_windows, width = features["input_ids"].shape
-        # Subwords are looked up where they stand, special ones and padding between them.
-        shift = np.arange(num_windows)[:, None] * (self._grids["input_ids"].shape[1] - width)
-        for name in ("first", "last"):
-            features[name] = features["kept"][features[name]] + shift
-        self._clear()
-        for name, grid in self._grids.items():
-            rows, columns = features[name].shape
-            grid[:rows, :columns] = features[name]
-        self.host_lengths[:num_windows] = batch.lengths
-
-    def _clear(self) -> None:
-        """Sentences that only fill the batch have no token, but one subword to attend to: without there would be NaN."""
-        for name, grid in self._grids.items():
-            grid.fill(self._padding if name == "input_ids" else 0)
-        self._grids["attention_mask"][:, 0] = 1
-        self.host_lengths.fill(0)
+        self._flat[:] = self._unfilled
+        grids, features = self._grids, batch.features
+        num_sentences, width = features["input_ids"].shape
+        for name in ("input_ids", "attention_mask", "casing"):
+            if name in grids:
+                grids[name][:num_sentences, :width] = features[name]
+        # Subwords are looked up where they stand, special ones and padding between them, and not one after the other.
+        first, last = np.asarray(features["first"]), np.asarray(features["last"])
+        shift = first[:, :1] - self._first[:num_sentences]
+        np.subtract(first, shift, out=grids["first"][:num_sentences, : first.shape[1]])
+        np.subtract(last, shift, out=grids["last"][:num_sentences, : last.shape[1]])
+        self.host_lengths[:num_sentences] = batch.lengths
 
     def send(self) -> None:
         self._device.copy_(self._host, non_blocking=True)

@@ -105,7 +105,6 @@ class TorchBackend:
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
         self.support = tagger.head.decoder_settings.support(tagger.labels)
         self.with_filter = probability == "with-filter"
-        self._takes_ready_masks = self.device.type == "cuda" and takes_ready_masks(tagger.encoder)
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -145,7 +144,7 @@ class TorchBackend:
         made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths)).to(
             self.device
         )
-        if self._takes_ready_masks:
+        if self.device.type == "cuda" and takes_ready_masks(self.tagger.encoder):
             made.features["attention_mask"] = ready_mask(made.features["attention_mask"])
         return made
 

@@ -12,7 +12,7 @@ import torch
 
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
-from spansieve.decoding.constraints import Constraints
+from spansieve.decoding.constraints import Constraints, checked_constraints
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.captured_prediction import CapturedPrediction
@@ -20,11 +20,13 @@ from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
-from spansieve.prediction.text_predictor import TextPredictor, entities_of, listed, words_of
+from spansieve.prediction.feature_workers import Preparer
+from spansieve.prediction.pipeline import BATCH_TOKENS, Pipeline
+from spansieve.prediction.text_predictor import WARM_UP_SECONDS, TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity, NamedSegment
 
 CUDA_GRAPH_MEGABYTES = 256.0
-WARM_UP_SECONDS = 5.0
+MANY_CHARACTERS = 20_000  # in all texts: about a batch
 
 
 class Alternative(NamedTuple):
@@ -84,9 +86,10 @@ class Predictor(TextPredictor):
             raise ValueError(f"cuda_graph_megabytes must be at least 0, got {cuda_graph_megabytes}")
         self.tagger = tagger
         self.captured = CapturedPrediction(tagger, cuda_graph_megabytes) if cuda_graph_megabytes else None
+        self._preparer: tuple[tuple[object, ...], Preparer] | None = None  # the last one, and of what it was made
 
     def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
-        """Capture what short texts need as CUDA graphs, on a GPU, within so many seconds and the bound of memory."""
+        super().warm_up(seconds)
         if self.captured is not None and self.tagger.device.type == "cuda":
             with evaluating(self.tagger):
                 self.captured.warm_up(seconds)
@@ -112,6 +115,34 @@ class Predictor(TextPredictor):
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
         options = (self.batch_tokens, self.probability, constraints, self.captured)
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
+
+    def predict_texts(
+        self,
+        texts: Collection[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Sequence[Constraints | None] | None = None,
+        threshold: float = 0.0,
+    ) -> list[list[Entity]]:
+        """The entities of each text. Sentences of all of them share batches; on a GPU, where there are many and no
+        constraints, a thread prepares the next ones meanwhile."""
+        texts = listed(texts)
+        own = checked_constraints(constraints, len(texts), "text")
+        is_much = self.tagger.device.type != "cpu" and sum(map(len, texts)) >= MANY_CHARACTERS
+        if any(own) or not is_much:
+            return super().predict_texts(texts, probabilities, sentences, constraints, threshold)
+        with evaluating(self.tagger), self._pipeline(sentences) as pipeline:
+            return [entities for _, entities in pipeline.stream(texts, probabilities, threshold)]
+
+    def _pipeline(self, sentences: bool) -> Pipeline:
+        """Make a pipeline, with what the last one has learned of words where it was for the same encoder."""
+        options = (self.tokenizer, sentences, self.batch_tokens or BATCH_TOKENS)
+        parts, known = (self.tagger.encoder, *options), None
+        if self._preparer is not None and all(a is b for a, b in zip(parts, self._preparer[0])):
+            known = self._preparer[1]
+        pipeline = Pipeline(self.tagger, 0, "fp32", *options, self.probability, known)
+        self._preparer = parts, pipeline.preparer
+        return pipeline
 
     def explain_tokens(
         self,

@@ -1,0 +1,91 @@
+"""Work of a GPU captured as CUDA graphs, which are launched as a whole; and whether the weights that they read are
+still where they were."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from operator import is_
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+MAX_LAG = 1.5  # the device's time by that of starting its kernels, above which there is nothing to gain
+
+_one_capture_at_a_time = threading.Lock()  # in a process
+
+
+class Recorder:
+    """Captures what runs on a GPU, on a stream and in memory that all graphs share."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._stream = device, torch.cuda.Stream(device)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    @property
+    def bytes(self) -> int:
+        """The memory that all graphs share."""
+        segments = torch.cuda.memory_snapshot(self._pool)
+        return sum(segment["total_size"] for segment in segments)
+
+    def capture(self, run: Callable[[], None]) -> Callable[[], None] | None:
+        """Capture a run and return what replays it; None where the device has so much to do in it that it does not wait
+        for the host anyway."""
+        with _one_capture_at_a_time, torch.cuda.device(self._device):
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                if not self._is_bound_by_launches(run):
+                    return None
+                graph = self._graph_of(run)
+            torch.cuda.current_stream().wait_stream(self._stream)
+        return graph.replay
+
+    def _is_bound_by_launches(self, run: Callable[[], None]) -> bool:
+        """Whether the host takes about as long to start the kernels as the device to run them. It runs them often
+        enough that all are compiled, as capturing needs it."""
+        for _ in range(2):
+            run()
+        self._stream.synchronize()
+        begin = time.perf_counter()
+        run()
+        started = time.perf_counter()
+        self._stream.synchronize()
+        return time.perf_counter() - begin < MAX_LAG * (started - begin)
+
+    def _graph_of(self, run: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(self._pool, capture_error_mode="thread_local")
+        try:
+            run()
+        except BaseException:
+            with suppress(RuntimeError):  # that what was begun cannot be ended
+                graph.capture_end()
+            raise
+        graph.capture_end()
+        return graph
+
+
+class Weights:
+    """The places of a module's weights, where graphs read them."""
+
+    def __init__(self, module: nn.Module) -> None:
+        tables: list[tuple[dict[str, Any], str, Any]] = [
+            (table, name, part)
+            for m in module.modules()
+            for table in (m._modules, m._parameters, m._buffers)
+            for name, part in cast(dict[str, Any], table).items()
+        ]
+        self._tables, self._names, self._parts = zip(*tables)
+        self._tensors = [part for part in self._parts if isinstance(part, Tensor)]
+        self._places = list(map(Tensor.data_ptr, self._tensors))
+
+    def are_in_place(self) -> bool:
+        """Whether none of them was moved; what is changed where it is does not count."""
+        return list(map(Tensor.data_ptr, self._tensors)) == self._places
+
+    def are_in_use(self) -> bool:
+        """Whether none of them was replaced, which are kept until then."""
+        return all(map(is_, map(dict.get, self._tables, self._names), self._parts))
