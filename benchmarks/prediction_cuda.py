@@ -22,7 +22,7 @@ from spansieve.prediction.predictor import Predictor, load
 from spansieve.prediction.text_predictor import TextPredictor, entities_of, words_of
 
 AT_ONCE = (1, 2, 8, 32)  # sentences
-CALLS = 1_000  # of one sentence each; of more sentences fewer
+CALLS = 500  # of one sentence each; of more sentences fewer
 WORDS = 300_000
 GRAPHS, KERNELS = "CUDA graphs", "kernel by kernel"
 Row = dict[str, object]

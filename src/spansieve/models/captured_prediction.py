@@ -179,8 +179,9 @@ class CapturedPrediction:
         if len(self._captured) >= MAX_SHAPES or self._expected_bytes(shape) > self.max_bytes:
             return None
         if self._recorder is None:
-            self._recorder, self._weights = Recorder(self.tagger.device), Weights(self.tagger)
-            self._decoder = device_decoder(self.tagger.head.decoder(), self.tagger.device)
+            device = self.tagger.device
+            self._recorder, self._weights = Recorder(device), Weights(self.tagger)
+            self._decoder = device_decoder(self.tagger.head.decoder(), device) if device.type == "cuda" else None
         captured = Captured(self.tagger, shape, self._decoder)
         try:
             is_captured = captured.by(self._recorder)
