@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.heads import HEADS
+from spansieve.models.inference import between_batches
 from spansieve.models.storage import save_model
 from spansieve.prediction import text_predictor as texts_module
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.text_predictor import TextPredictor
 from tests.prediction.trained import EXAMPLES, trained
 
 PLACES = ["Paris", "New York", "New\u00a0 \nYork", "القاهرة", "Ada Lovelace", "Cafe\u0301 Paris", "Ada\u200b Lovelace"]
@@ -100,6 +102,34 @@ def test_texts_share_batches_and_keep_their_order(predictor):
     without = predictor.predict_texts(texts, probabilities=False)
     assert [[e[:4] for e in entities] for entities in without] == [[e[:4] for e in entities] for entities in together]
     assert all(entity.probability is None for entities in without for entity in entities)
+
+
+@pytest.mark.parametrize("probability", ["given-candidates", "with-filter"])
+@pytest.mark.parametrize(
+    "options", [{}, {"sentences": False}, {"probabilities": False}, {"threshold": 0.9}, {"threshold": 0.5}], ids=str
+)
+def test_many_texts_go_through_the_pipeline_and_have_the_same_entities(predictor, monkeypatch, probability, options):
+    predictor = Predictor(predictor.tagger, probability=probability)
+    texts = ["we went to Paris yesterday", "", "Ada Lovelace lives in New York . Paris or York ?\n\nParis"] * 3
+    expected, turns = predictor.predict(texts, **options), []
+    monkeypatch.setattr(Predictor, "_are_many", lambda self, texts: True)
+    monkeypatch.setattr(TextPredictor, "predict_texts", None)  # which is the other way
+    for _ in range(2):  # what the first has learned of words is there for the second
+        with between_batches(lambda: turns.append(1)):
+            found = predictor.predict(texts, **options)
+        assert [[e[:4] for e in own] for own in found] == [[e[:4] for e in own] for own in expected]
+        probabilities = [[e.probability for own in each for e in own] for each in (found, expected)]
+        assert probabilities[0] == pytest.approx(probabilities[1], abs=1e-5)
+    assert len(turns) >= 2  # others had their turn
+    assert not predictor.tagger.training
+
+
+def test_many_texts_on_a_device_are_a_case_for_the_pipeline(predictor):
+    texts = ["word " * 2_000] * 2
+    assert not predictor._are_many(texts)
+    elsewhere = Predictor(copy.deepcopy(predictor.tagger).to("meta"))
+    assert elsewhere._are_many(texts)
+    assert not elsewhere._are_many(texts[:1])
 
 
 def test_a_threshold_leaves_out_what_is_less_probable_and_changes_nothing_else(predictor):

@@ -128,11 +128,14 @@ class Predictor(TextPredictor):
         constraints, a thread prepares the next ones meanwhile."""
         texts = listed(texts)
         own = checked_constraints(constraints, len(texts), "text")
-        is_much = self.tagger.device.type != "cpu" and sum(map(len, texts)) >= MANY_CHARACTERS
-        if any(own) or not is_much:
+        if any(own) or not self._are_many(texts):
             return super().predict_texts(texts, probabilities, sentences, constraints, threshold)
         with evaluating(self.tagger), self._pipeline(sentences) as pipeline:
             return [entities for _, entities in pipeline.stream(texts, probabilities, threshold)]
+
+    def _are_many(self, texts: Sequence[str]) -> bool:
+        """Whether a device has so much to do with the texts that the host can prepare the next ones meanwhile."""
+        return self.tagger.device.type != "cpu" and sum(map(len, texts)) >= MANY_CHARACTERS
 
     def _pipeline(self, sentences: bool) -> Pipeline:
         """Make a pipeline, with what the last one has learned of words where it was for the same encoder."""
