@@ -135,7 +135,7 @@ class Predictor(TextPredictor):
 
     def _are_many(self, texts: Sequence[str]) -> bool:
         """Whether a device has so much to do with the texts that the host can prepare the next ones meanwhile."""
-        return self.tagger.device.type != "cpu" and sum(map(len, texts)) >= MANY_CHARACTERS
+        return sum(map(len, texts)) >= MANY_CHARACTERS and self.tagger.device.type != "cpu"
 
     def _pipeline(self, sentences: bool) -> Pipeline:
         """Make a pipeline, with what the last one has learned of words where it was for the same encoder."""
