@@ -166,7 +166,9 @@ def _throughput(predictor: Predictor, texts: Sequence[str], rounds: int) -> list
     ]
 
 
-def prediction_cuda_page(measured: Measured, data: str, words: int = WORDS, note: str = "") -> ResultPage:
+def prediction_cuda_page(
+    measured: Measured, data: str, words: int = WORDS, note: str = "", device: str = "cuda"
+) -> ResultPage:
     """`note` is one more sentence for the page."""
     about = (
         "From text to entities with probabilities, in single precision. Every sentence comes twice, and counts the "
@@ -183,5 +185,5 @@ def prediction_cuda_page(measured: Measured, data: str, words: int = WORDS, note
             Table(measured.memory, "Memory of the graphs, and warming up"),
         ],
         csv=measured.latency,
-        device="cuda",
+        device=device,
     )
