@@ -25,12 +25,12 @@ from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import TorchBackend, ready_mask, takes_ready_masks
 from spansieve.nn.cuda.graph_capture import Recorder, Weights
 
-try:  # MERGE: becomes `from spansieve.models.device_decoder import DeviceDecoder, device_decoder` beside s4-dec
-    from spansieve.models.device_decoder import DeviceDecoder, device_decoder
+try:  # MERGE: a plain import beside s4-dec
+    from spansieve.models.device_decoder import DeviceDecoder, device_decoder  # type: ignore[import-not-found]
 except ImportError:
-    DeviceDecoder = Any  # type: ignore[assignment,misc]
+    DeviceDecoder = Any
 
-    def device_decoder(decoder: Any, device: torch.device) -> Any:  # type: ignore[misc]
+    def device_decoder(decoder: Any, device: torch.device) -> Any:
         return None
 
 

@@ -121,7 +121,7 @@ class SubwordLayout:
         if not 0 < size <= self.capacity:
             return None
         before, width = len(self.before), len(self.before) + size + len(self.after)
-        arrays = {
+        arrays: dict[str, np.ndarray] = {
             "input_ids": np.array([[*self.before, *chain.from_iterable(cuts), *self.after]], np.int64),
             "attention_mask": np.ones((1, width), np.int64),
             "kept": np.arange(before, before + size),
