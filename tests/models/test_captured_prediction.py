@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from spansieve.config import EncoderConfig
+from spansieve.config import EncoderConfig, ModelConfig
 from spansieve.models import captured_prediction
 from spansieve.models.captured_prediction import MIN_USES, CapturedPrediction, Shape
 from spansieve.models.heads import HEADS
@@ -43,7 +43,7 @@ class Rerun:
             raise self.error
         run()
         self.bytes += self.bytes_each
-        return run
+        return torch.inference_mode()(run)
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +54,16 @@ def recorder(monkeypatch):
     return made
 
 
-def tagger_of(tmp_path, head="fsemicrf", roberta=False, **encoder) -> Tagger:
-    folder = roberta_folder(tmp_path / "encoder") if roberta else bert_folder(tmp_path / "encoder")
-    return trained(head, EncoderConfig(name=folder, **encoder), steps=3).tagger.to(DEVICE)
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory) -> dict[str, str]:
+    folders = {"bert": bert_folder, "roberta": roberta_folder}
+    return {name: make(tmp_path_factory.mktemp(name)) for name, make in folders.items()}
+
+
+def tagger_of(encoders, head="fsemicrf", kind="bert", **encoder) -> Tagger:
+    torch.manual_seed(0)
+    config = ModelConfig(head=head, hidden_size=16, encoder=EncoderConfig(name=encoders[kind], **encoder))
+    return Tagger.for_data(config, EXAMPLES).eval().to(DEVICE)
 
 
 def sentences_of(lengths, seed=0) -> list[list[str]]:
@@ -94,8 +101,8 @@ def check_scores(found, expected, lengths) -> None:
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_scores_are_those_of_the_batch_as_it_is(tmp_path, head):
-    tagger = tagger_of(tmp_path, head)
+def test_scores_are_those_of_the_batch_as_it_is(encoders, head):
+    tagger = tagger_of(encoders, head)
     captured = CapturedPrediction(tagger, 100)
     for lengths in ([1], [9], [3, 1, 5], [2, 4, 1, 3, 3]):
         batch = batch_of(tagger, sentences_of(lengths))
@@ -103,9 +110,9 @@ def test_scores_are_those_of_the_batch_as_it_is(tmp_path, head):
 
 
 @pytest.mark.parametrize("pooling", ["first", "last", "mean"])
-@pytest.mark.parametrize("roberta", [False, True])
-def test_of_every_encoder(tmp_path, roberta, pooling):
-    tagger = tagger_of(tmp_path, roberta=roberta, pooling=pooling, casing=True)
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_of_every_encoder(encoders, kind, pooling):
+    tagger = tagger_of(encoders, kind=kind, pooling=pooling, casing=True)
     captured = CapturedPrediction(tagger, 100)
     for seed in range(3):  # what the last batch has left in its place is gone
         lengths = [8 - seed, 3, 1, 1][seed:]
@@ -113,8 +120,8 @@ def test_of_every_encoder(tmp_path, roberta, pooling):
         check_scores(replayed_scores(captured, batch), eager_scores(tagger, batch), lengths)
 
 
-def test_a_batch_is_padded_to_one_of_a_few_shapes(tmp_path):
-    tagger = tagger_of(tmp_path)  # of 64 positions
+def test_a_batch_is_padded_to_one_of_a_few_shapes(encoders):
+    tagger = tagger_of(encoders)  # of 64 positions
     captured = CapturedPrediction(tagger, 100)
     for lengths in ([1], [2], [1, 1, 1], [1] * 4):
         replayed_scores(captured, batch_of(tagger, sentences_of(lengths)))
@@ -126,8 +133,8 @@ def test_a_batch_is_padded_to_one_of_a_few_shapes(tmp_path):
     assert replayed_scores(captured, long) is None
 
 
-def test_a_shape_is_captured_when_it_comes_again(tmp_path):
-    tagger = tagger_of(tmp_path)
+def test_a_shape_is_captured_when_it_comes_again(encoders):
+    tagger = tagger_of(encoders)
     captured = CapturedPrediction(tagger, 100)
     batch = batch_of(tagger, sentences_of([3]))
     assert replayed_scores(captured, batch, MIN_USES - 1) is None
@@ -136,8 +143,8 @@ def test_a_shape_is_captured_when_it_comes_again(tmp_path):
     assert captured.bytes > 0
 
 
-def test_memory_is_bounded(tmp_path, recorder):
-    tagger = tagger_of(tmp_path)
+def test_memory_is_bounded(encoders, recorder):
+    tagger = tagger_of(encoders)
     recorder.bytes_each = 3 << 20
     captured = CapturedPrediction(tagger, 8)
     if DEVICE == "cuda":
@@ -151,8 +158,8 @@ def test_memory_is_bounded(tmp_path, recorder):
     assert captured.bytes <= captured.max_bytes
 
 
-def test_warming_up_is_bounded_in_time(tmp_path):
-    tagger = tagger_of(tmp_path)
+def test_warming_up_is_bounded_in_time(encoders):
+    tagger = tagger_of(encoders)
     captured = CapturedPrediction(tagger, 100)
     captured.warm_up(0)
     assert captured.shapes == []
@@ -163,11 +170,12 @@ def test_warming_up_is_bounded_in_time(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["in place", "loaded", "data", "parameter", "module"])
-def test_weights_that_change_are_seen(tmp_path, change):
-    tagger = tagger_of(tmp_path)
-    captured = CapturedPrediction(tagger, 100)
+def test_weights_that_change_are_seen(encoders, change):
+    tagger = tagger_of(encoders)
+    captured, backend = CapturedPrediction(tagger, 100), TorchBackend(tagger)
     batch = batch_of(tagger, sentences_of([4, 2]))
     before = replayed_scores(captured, batch)
+    assert captured.launch(backend, batch, True, None) is not None
     scorer, generator = tagger.head.scorer, torch.Generator(DEVICE).manual_seed(1)
     new = torch.randn(scorer.output.weight.shape, generator=generator, device=DEVICE)
     with torch.no_grad():
@@ -182,13 +190,35 @@ def test_weights_that_change_are_seen(tmp_path, change):
         else:
             scorer.output = copy.deepcopy(scorer.output)
             scorer.output.weight.copy_(new)
+    replayed, is_in_place = captured.launch(backend, batch, True, None), change in ("in place", "loaded")
+    assert (replayed is not None) == is_in_place  # of any other change nothing is replayed
+    assert captured.shapes == ([Shape(2, 16)] if is_in_place else [])
     after = replayed_scores(captured, batch)
     check_scores(after, eager_scores(tagger, batch), [4, 2])
     assert not torch.allclose(after[0][0, 0], before[0][0, 0])
 
 
-def test_what_cannot_be_captured_is_said_once(tmp_path, recorder, monkeypatch, caplog):
-    tagger = tagger_of(tmp_path)
+def test_transitions_that_change_are_seen(encoders):
+    """They are decoded with, and no part of the scores."""
+    tagger = tagger_of(encoders, "crf")
+    captured, batch = CapturedPrediction(tagger, 100), batch_of(tagger, sentences_of([6, 3]))
+    for seed in range(4):
+        generator = torch.Generator(DEVICE).manual_seed(seed)
+        with torch.no_grad():
+            tagger.head.transition.copy_(
+                5 * torch.randn(tagger.head.transition.shape, generator=generator, device=DEVICE)
+            )
+        expected = TorchBackend(tagger).launch(batch, True, None)()
+        for _ in range(MIN_USES):
+            launched = captured.launch(TorchBackend(tagger), batch, True, None)
+        found = launched()
+        for ours, theirs in zip(found.segments, expected.segments):
+            np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-4)
+
+
+def test_what_cannot_be_captured_is_said_once(encoders, recorder, monkeypatch, caplog):
+    tagger = tagger_of(encoders)
     captured = CapturedPrediction(tagger, 100)
     if DEVICE == "cuda":
         forward = type(tagger.encoder).forward
@@ -217,23 +247,23 @@ def test_the_builtin_encoder_is_run_kernel_by_kernel():
     assert replayed_scores(captured, batch_of(tagger, sentences_of([4]))) is None
 
 
-def test_a_copy_has_nothing_captured(tmp_path):
-    predictor = Predictor(tagger_of(tmp_path))
+def test_a_copy_has_nothing_captured(encoders):
+    predictor = Predictor(tagger_of(encoders))
     replayed_scores(predictor.captured, batch_of(predictor.tagger, sentences_of([4])))
     assert predictor.captured.shapes
     assert copy.deepcopy(predictor).captured.shapes == []
 
 
-def test_under_autocast_nothing_is_replayed(tmp_path):
-    tagger = tagger_of(tmp_path)
+def test_under_autocast_nothing_is_replayed(encoders):
+    tagger = tagger_of(encoders)
     captured, batch = CapturedPrediction(tagger, 100), batch_of(tagger, sentences_of([4]))
     assert replayed_scores(captured, batch) is not None
     with torch.autocast(DEVICE, torch.bfloat16):
         assert replayed_scores(captured, batch) is None
 
 
-def test_the_bound_of_memory_is_checked(tmp_path):
-    tagger = tagger_of(tmp_path)
+def test_the_bound_of_memory_is_checked(encoders):
+    tagger = tagger_of(encoders)
     with pytest.raises(ValueError, match="cuda_graph_megabytes must be at least 0, got -1"):
         Predictor(tagger, cuda_graph_megabytes=-1)
     assert Predictor(tagger, cuda_graph_megabytes=0).captured is None
@@ -241,8 +271,8 @@ def test_the_bound_of_memory_is_checked(tmp_path):
 
 @needs_gpu
 @pytest.mark.parametrize("head", HEADS)
-def test_entities_are_those_without_graphs(tmp_path, head):
-    predictor = trained(head, EncoderConfig(name=bert_folder(tmp_path / "encoder")), steps=40)
+def test_entities_are_those_without_graphs(encoders, head):
+    predictor = trained(head, EncoderConfig(name=encoders["bert"]), steps=40)
     tagger = predictor.tagger.to(DEVICE)
     plain, replayed = Predictor(tagger, cuda_graph_megabytes=0), Predictor(tagger)
     texts = [" ".join(example.tokens) for example in EXAMPLES]
@@ -257,8 +287,8 @@ def test_entities_are_those_without_graphs(tmp_path, head):
 
 
 @needs_gpu
-def test_threads_share_what_is_captured(tmp_path):
-    tagger = tagger_of(tmp_path)
+def test_threads_share_what_is_captured(encoders):
+    tagger = tagger_of(encoders)
     plain, shared, other = Predictor(tagger, cuda_graph_megabytes=0), Predictor(tagger), Predictor(tagger)
     texts = [" ".join(words) for words in sentences_of([3, 9, 5, 1, 7, 9, 2, 12])]
     expected = [[e[:4] for e in plain.predict(text)] for text in texts]
