@@ -143,19 +143,40 @@ def test_a_shape_is_captured_when_it_comes_again(encoders):
     assert captured.bytes > 0
 
 
-def test_memory_is_bounded(encoders, recorder):
+@pytest.mark.parametrize("megabytes", [8, 1])
+def test_memory_is_bounded(encoders, recorder, megabytes):
     tagger = tagger_of(encoders)
     recorder.bytes_each = 3 << 20
-    captured = CapturedPrediction(tagger, 8)
-    if DEVICE == "cuda":
-        captured.max_bytes = 1 << 10
+    captured = CapturedPrediction(tagger, megabytes)
     captured.warm_up(60)
     assert captured.bytes <= captured.max_bytes
-    largest = captured._max_subwords
-    assert largest < captured_prediction.MAX_SUBWORDS
-    batch = batch_of(tagger, sentences_of([3] * 32))
+    if DEVICE == "cpu":
+        assert len(captured.shapes) == megabytes // 3
+    shapes = captured.shapes
+    batch = batch_of(tagger, sentences_of([3] * 99))
     assert replayed_scores(captured, batch) is None
     assert captured.bytes <= captured.max_bytes
+    assert captured.shapes == shapes
+
+
+def test_a_shape_that_takes_too_much_memory_is_left_to_the_kernels(encoders, recorder, monkeypatch):
+    tagger = tagger_of(encoders)
+    captured = CapturedPrediction(tagger, 1_000)
+    captured.warm_up(60)
+    small, large = (batch_of(tagger, sentences_of([3] * size)) for size in (1, 99))
+    shapes = captured.shapes
+    monkeypatch.setattr(captured, "max_bytes", captured.bytes + captured.bytes // len(shapes) + 1)
+    recorder.bytes_each = captured.max_bytes
+    if DEVICE == "cuda":
+        monkeypatch.setattr(captured, "max_bytes", 1 << 10)
+        captured.let_go()
+    assert replayed_scores(captured, large) is None
+    assert captured.shapes == []  # what is shared cannot be given back in part
+    if DEVICE == "cpu":
+        recorder.bytes_each = 1
+        captured._recorder = None
+        assert replayed_scores(captured, small) is not None  # but is captured anew
+        assert captured._shape_of(large) is None
 
 
 def test_warming_up_is_bounded_in_time(encoders):

@@ -38,7 +38,7 @@ MIN_USES = 3  # a shape that comes less often is not worth the time of capturing
 WIDTH_STEP = 16  # sentences are padded to a multiple of this, so that few shapes occur
 MAX_SUBWORDS = 16_384  # in a batch
 MAX_SHAPES = 128
-WARM_UP_SENTENCES, WARM_UP_SUBWORDS = (1, 2, 4, 8, 16, 32), 2_048  # of the shapes that are captured in advance
+WARM_UP_SENTENCES, WARM_UP_WIDTH = (1, 2, 4, 8, 16, 32), 128  # of the shapes that are captured in advance
 GRIDS = ("input_ids", "attention_mask", "casing", "first", "last")  # what an encoder reads of each subword or token
 
 logger = logging.getLogger(__name__)
@@ -67,14 +67,14 @@ class CapturedPrediction:
         self.tagger, self.max_bytes = tagger, int(max_megabytes * 2**20)
         self._lock = threading.RLock()
         self._captured: dict[Shape, Captured] = {}
-        self._begin()
+        self.let_go()
 
     def __reduce__(self) -> tuple[type[CapturedPrediction], tuple[Tagger, float]]:
         """A copy has nothing captured."""
         return CapturedPrediction, (self.tagger, self.max_bytes / 2**20)
 
-    def _begin(self) -> None:
-        """Begin with nothing captured; what was is let go, with its memory, once it is over."""
+    def let_go(self) -> None:
+        """Let go of all that was captured, with its memory, once it is over."""
         for captured in self._captured.values():
             captured.wait()
         self._max_subwords = MAX_SUBWORDS if self.tagger.encoder.is_pretrained else 0
@@ -87,7 +87,7 @@ class CapturedPrediction:
 
     @property
     def bytes(self) -> int:
-        """The device memory that the shapes share."""
+        """The device memory that all of it takes."""
         return 0 if self._recorder is None else self._recorder.bytes
 
     @property
@@ -106,7 +106,7 @@ class CapturedPrediction:
             self._take_stream(backend.device)
             replay = captured.replay(batch)
             if self._weights is None or not self._weights.are_in_use():  # looked up while the device works
-                self._begin()
+                self.let_go()
                 return None
             if rules or backend.with_filter or not captured.decodes:
                 with torch.inference_mode():
@@ -126,8 +126,6 @@ class CapturedPrediction:
         shape = self._shape_of(batch)
         if shape is None or torch.is_autocast_enabled(device.type):
             return None
-        if self._weights is not None and not self._weights.are_in_place():
-            self._begin()
         captured = self._captured.get(shape)
         if captured is None:
             self._uses[shape] += 1
@@ -145,11 +143,12 @@ class CapturedPrediction:
     def warm_up(self, seconds: float) -> None:
         """Capture the shapes of short texts, the smallest first, for so many seconds at most."""
         end = time.perf_counter() + seconds
-        widths = range(WIDTH_STEP, WARM_UP_SUBWORDS + 1, WIDTH_STEP)
+        widths = range(WIDTH_STEP, WARM_UP_WIDTH + 1, WIDTH_STEP)
         padded = (self._padded(sentences, width) for sentences in WARM_UP_SENTENCES for width in widths)
-        shapes = {shape for shape in padded if shape is not None and shape.subwords <= WARM_UP_SUBWORDS}
+        shapes = {shape for shape in padded if shape is not None}
         with self._lock:
-            for shape in sorted(shapes, key=lambda shape: shape.subwords):
+            # Twice: where a large one takes too much memory, the small ones are captured anew without it.
+            for shape in 2 * sorted(shapes, key=lambda shape: shape.subwords):
                 if time.perf_counter() > end:
                     break
                 if shape not in self._captured and shape.subwords <= self._max_subwords:
@@ -176,7 +175,8 @@ class CapturedPrediction:
 
     def _capture(self, shape: Shape) -> Captured | None:
         """Capture a shape where that is of use, and fits."""
-        if len(self._captured) >= MAX_SHAPES or self._expected_bytes(shape) > self.max_bytes:
+        number = len(self._captured)
+        if number >= MAX_SHAPES or (number and self.bytes * (1 + 1 / number) > self.max_bytes):
             return None
         if self._recorder is None:
             device = self.tagger.device
@@ -188,7 +188,7 @@ class CapturedPrediction:
         except torch.OutOfMemoryError:
             is_captured = False
         except RuntimeError as error:
-            self._begin()
+            self.let_go()
             self._max_subwords = 0
             reason = str(error).splitlines()[0]
             logger.warning("the encoder cannot be captured as a CUDA graph; it is run kernel by kernel (%s)", reason)
@@ -197,14 +197,9 @@ class CapturedPrediction:
             self._captured[shape] = captured
             if self.bytes <= self.max_bytes:
                 return captured
-            self._begin()  # since no part can be given back of memory that is shared
+            self.let_go()  # since no part can be given back of memory that is shared
         self._max_subwords = shape.subwords - 1
         return None
-
-    def _expected_bytes(self, shape: Shape) -> float:
-        """The memory of all shapes, with this one: it grows with the largest."""
-        largest = max((known.subwords for known in self._captured), default=shape.subwords)
-        return self.bytes * max(1.0, shape.subwords / largest)
 
 
 def on_device(device: torch.device) -> AbstractContextManager[None]:

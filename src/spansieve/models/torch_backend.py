@@ -102,6 +102,8 @@ class TorchBackend:
         check_probability(probability)
         self.tagger, self.device, self.on_batch = tagger, tagger.device, on_batch
         self.captured = captured if on_batch is None and self.device.type == "cuda" else None
+        if captured is not None and self.device.type != "cuda" and captured.shapes:
+            captured.let_go()  # the tagger was moved
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
         self.support = tagger.head.decoder_settings.support(tagger.labels)
         self.with_filter = probability == "with-filter"

@@ -19,17 +19,13 @@ _one_capture_at_a_time = threading.Lock()  # in a process
 
 
 class Recorder:
-    """Captures what runs on a GPU, on a stream and in memory that all graphs share."""
+    """Captures what runs on a GPU, on a stream and in memory that all graphs share. `bytes` is what they take of the
+    device: that memory, and what the driver keeps of each graph."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
-
-    @property
-    def bytes(self) -> int:
-        """The memory that all graphs share."""
-        segments = torch.cuda.memory_snapshot(self._pool)
-        return sum(segment["total_size"] for segment in segments)
+        self.bytes = 0
 
     def capture(self, run: Callable[[], None]) -> Callable[[], None] | None:
         """Capture a run and return what replays it; None where the device has so much to do in it that it does not wait
@@ -39,7 +35,11 @@ class Recorder:
             with torch.cuda.stream(self._stream):
                 if not self._is_bound_by_launches(run):
                     return None
+                free = torch.cuda.mem_get_info(self._device)[0]
                 graph = self._graph_of(run)
+                graph.replay()  # for which the driver may need more
+                self._stream.synchronize()
+                self.bytes += max(0, free - torch.cuda.mem_get_info(self._device)[0])
             torch.cuda.current_stream().wait_stream(self._stream)
         return graph.replay
 
@@ -69,7 +69,7 @@ class Recorder:
 
 
 class Weights:
-    """The places of a module's weights, where graphs read them."""
+    """The places of a module's weights, where graphs read them. They are kept until it is seen that others are used."""
 
     def __init__(self, module: nn.Module) -> None:
         tables: list[tuple[dict[str, Any], str, Any]] = [
@@ -80,12 +80,10 @@ class Weights:
         ]
         self._tables, self._names, self._parts = zip(*tables)
         self._tensors = [part for part in self._parts if isinstance(part, Tensor)]
+        self._kept = [tensor.detach() for tensor in self._tensors]  # at their places, wherever the tensors go
         self._places = list(map(Tensor.data_ptr, self._tensors))
 
-    def are_in_place(self) -> bool:
-        """Whether none of them was moved; what is changed where it is does not count."""
-        return list(map(Tensor.data_ptr, self._tensors)) == self._places
-
     def are_in_use(self) -> bool:
-        """Whether none of them was replaced, which are kept until then."""
-        return all(map(is_, map(dict.get, self._tables, self._names), self._parts))
+        """Whether none of them was moved or replaced; what is changed where it is does not count."""
+        is_there = all(map(is_, map(dict.get, self._tables, self._names), self._parts))
+        return is_there and list(map(Tensor.data_ptr, self._tensors)) == self._places
