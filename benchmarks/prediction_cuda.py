@@ -55,7 +55,7 @@ def run_prediction_cuda(
     memory.append(
         {"what": "shapes captured in the end", "": len(predictor.captured.shapes) if predictor.captured else 0}
     )
-    memory.append({"what": "MB of device memory that they share", "": _megabytes(predictor)})
+    memory.append({"what": "MB that they take", "": _megabytes(predictor)})
     return Measured(latency, parts, _throughput(predictor, texts_of(examples, words), rounds), memory)
 
 
@@ -73,11 +73,14 @@ def _warmed_up(predictor: Predictor) -> list[Row]:
     seconds = time.perf_counter() - begin
     taken = free - _free_bytes()
     return [
-        {"what": "MB that the graphs may share, at most", "": f"{captured.max_bytes / 2**20:.0f}"},
+        {"what": "MB of device memory that the graphs may take", "": f"{captured.max_bytes / 2**20:.0f}"},
         {"what": "seconds of warming up, of at most 5", "": f"{seconds:.1f}"},
         {"what": "shapes captured by then", "": len(captured.shapes)},
-        {"what": "MB of device memory that they share", "": _megabytes(predictor)},
-        {"what": "MB that are missing on the device, with what the driver keeps", "": f"{taken / 2**20:.0f}"},
+        {"what": "MB that they take", "": _megabytes(predictor)},
+        {
+            "what": "MB that are missing on the device, with kernels that were loaded meanwhile",
+            "": f"{taken / 2**20:.0f}",
+        },
     ]
 
 

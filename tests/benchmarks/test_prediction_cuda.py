@@ -30,7 +30,7 @@ def test_both_ways_are_measured_and_agree(model, tmp_path):
     assert all(float(row["median, ms"]) > 0 for row in (*measured.latency, *measured.parts))
     assert all(int(row["words/s"].replace(",", "")) > 0 for row in measured.throughput)
     memory = {row["what"]: row[""] for row in measured.memory}
-    assert memory["MB that the graphs may share, at most"] == "256"
+    assert memory["MB of device memory that the graphs may take"] == "256"
     assert (memory["shapes captured in the end"] > 0) == (DEVICE == "cuda")
     page = prediction_cuda_page(measured, "few", note="Busy.", device=DEVICE).write(tmp_path, "x").read_text()
     for part in ("A few sentences", "Where the time of one sentence goes", "A list of texts", "Memory", "Busy."):

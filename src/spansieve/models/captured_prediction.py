@@ -57,7 +57,7 @@ class Shape(NamedTuple):
 
 class CapturedPrediction:
     """Batches by replay, for a tagger on a GPU: encoder, scores and decoding. A shape is captured when it comes for the
-    third time, or in advance by `warm_up`; all shapes share memory, of which they take no more than `max_megabytes`.
+    third time, or in advance by `warm_up`; all shapes share memory, and take `max_megabytes` of it at most.
 
     Weights are read at each replay; where they are not at the place where they were, everything is captured anew.
     Threads take turns.
