@@ -24,6 +24,7 @@ from spansieve.prediction.text_predictor import TextPredictor, entities_of, word
 AT_ONCE = (1, 2, 8, 32)  # sentences
 CALLS = 500  # of one sentence each; of more sentences fewer
 WORDS = 300_000
+MEGABYTES = 256  # that the graphs may take
 GRAPHS, KERNELS = "CUDA graphs", "kernel by kernel"
 Row = dict[str, object]
 
@@ -45,8 +46,8 @@ def run_prediction_cuda(
     words: int = WORDS,
 ) -> Measured:
     """Measure on single sentences of the examples, each a text, and on a list of longer texts."""
-    predictor = load(model, device)
-    plain = Predictor(predictor.tagger, cuda_graph_megabytes=0)
+    predictor = load(model, device, cuda_graph_megabytes=MEGABYTES)
+    plain = Predictor(predictor.tagger)
     plain.predict("Ada Lovelace met Charles Babbage in London.")
     memory = _warmed_up(predictor)
     texts = [" ".join(example.tokens) for example in examples if len(example)]

@@ -269,7 +269,7 @@ def test_the_builtin_encoder_is_run_kernel_by_kernel():
 
 
 def test_a_copy_has_nothing_captured(encoders):
-    predictor = Predictor(tagger_of(encoders))
+    predictor = Predictor(tagger_of(encoders), cuda_graph_megabytes=100)
     replayed_scores(predictor.captured, batch_of(predictor.tagger, sentences_of([4])))
     assert predictor.captured.shapes
     assert copy.deepcopy(predictor).captured.shapes == []
@@ -287,7 +287,8 @@ def test_the_bound_of_memory_is_checked(encoders):
     tagger = tagger_of(encoders)
     with pytest.raises(ValueError, match="cuda_graph_megabytes must be at least 0, got -1"):
         Predictor(tagger, cuda_graph_megabytes=-1)
-    assert Predictor(tagger, cuda_graph_megabytes=0).captured is None
+    assert Predictor(tagger).captured is None
+    assert Predictor(tagger, cuda_graph_megabytes=1).captured.max_bytes == 1 << 20
 
 
 @needs_gpu
@@ -295,7 +296,7 @@ def test_the_bound_of_memory_is_checked(encoders):
 def test_entities_are_those_without_graphs(encoders, head):
     predictor = trained(head, EncoderConfig(name=encoders["bert"]), steps=40)
     tagger = predictor.tagger.to(DEVICE)
-    plain, replayed = Predictor(tagger, cuda_graph_megabytes=0), Predictor(tagger)
+    plain, replayed = Predictor(tagger), Predictor(tagger, cuda_graph_megabytes=256)
     texts = [" ".join(example.tokens) for example in EXAMPLES]
     for some in [[text] for text in texts] + [texts[:3], texts]:
         expected = plain.predict(some)
@@ -310,7 +311,7 @@ def test_entities_are_those_without_graphs(encoders, head):
 @needs_gpu
 def test_threads_share_what_is_captured(encoders):
     tagger = tagger_of(encoders)
-    plain, shared, other = Predictor(tagger, cuda_graph_megabytes=0), Predictor(tagger), Predictor(tagger)
+    plain, shared, other = (Predictor(tagger, cuda_graph_megabytes=most) for most in (0, 256, 256))
     texts = [" ".join(words) for words in sentences_of([3, 9, 5, 1, 7, 9, 2, 12])]
     expected = [[e[:4] for e in plain.predict(text)] for text in texts]
     wrong = []

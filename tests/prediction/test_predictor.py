@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import spansieve
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.heads import HEADS
@@ -211,6 +212,12 @@ def test_a_stored_model_predicts_the_same(predictor, tmp_path):
     assert again.labels == predictor.labels == ("LOC", "PER")
     text = "Ada Lovelace went to Paris and New York ."
     assert again.predict(text) == predictor.predict(text)
+
+
+def test_a_model_is_loaded_with_a_bound_for_its_graphs(predictor, tmp_path):
+    save_model(predictor.tagger, tmp_path / "model")
+    assert spansieve.load(tmp_path / "model").captured is None
+    assert spansieve.load(tmp_path / "model", cuda_graph_megabytes=2).captured.max_bytes == 2 << 20
 
 
 def test_assessing(predictor):

@@ -3,6 +3,7 @@ still where they were."""
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -44,27 +45,33 @@ class Recorder:
         return graph.replay
 
     def _is_bound_by_launches(self, run: Callable[[], None]) -> bool:
-        """Whether the host takes about as long to start the kernels as the device to run them. It runs them often
-        enough that all are compiled, as capturing needs it."""
-        for _ in range(2):
+        """Whether the host takes about as long to start the kernels as the device to run them, in one of a few runs:
+        others may use the device. The first ones compile all kernels, as capturing needs it."""
+        for number in range(5):
+            self._stream.synchronize()
+            begin = time.perf_counter()
             run()
-        self._stream.synchronize()
-        begin = time.perf_counter()
-        run()
-        started = time.perf_counter()
-        self._stream.synchronize()
-        return time.perf_counter() - begin < MAX_LAG * (started - begin)
+            started = time.perf_counter()
+            self._stream.synchronize()
+            if number > 1 and time.perf_counter() - begin < MAX_LAG * (started - begin):
+                return True
+        return False
 
     def _graph_of(self, run: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        graph.capture_begin(self._pool, capture_error_mode="thread_local")
+        graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
+        gc.disable()  # what it finds may wait for the device, which is not allowed here
         try:
-            run()
-        except BaseException:
-            with suppress(RuntimeError):  # that what was begun cannot be ended
-                graph.capture_end()
-            raise
-        graph.capture_end()
+            graph.capture_begin(self._pool, capture_error_mode="thread_local")
+            try:
+                run()
+            except BaseException:
+                with suppress(RuntimeError):  # that what was begun cannot be ended
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        finally:
+            if collects:
+                gc.enable()
         return graph
 
 
