@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import torch
 
 from spansieve.config import EncoderConfig, ModelConfig
 from spansieve.models import captured_prediction
-from spansieve.models.captured_prediction import MIN_USES, CapturedPrediction, Shape
+from spansieve.models.captured_prediction import MIN_USES, Captured, CapturedPrediction, Shape
 from spansieve.models.heads import HEADS
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.tagger import Tagger
@@ -236,6 +237,45 @@ def test_transitions_that_change_are_seen(encoders):
         for ours, theirs in zip(found.segments, expected.segments):
             np.testing.assert_array_equal(ours, theirs)
         np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-4)
+
+
+class HostDecoder:
+    """What stands for a decoder on the device: it decodes on the host, with the arrays at the places it was given."""
+
+    def __init__(self, tagger: Tagger) -> None:
+        self.tagger = tagger
+
+    def slots(self):
+        return SimpleNamespace(task=SimpleNamespace(), numbers=np.zeros(99, np.int32), shape=(0, 0), found=None)
+
+    def launch(self, slots, scores, lengths, with_probabilities):
+        assert slots.task.transition
+        slots.shape = (len(lengths), 0)
+        self.lengths = np.maximum(lengths.numpy(), 1)  # rows that only fill the batch have no token
+        found = self.tagger.head.decoder()([part.numpy() for part in scores], self.lengths, with_probabilities)
+        is_real = found.segments.sentence < np.count_nonzero(lengths.numpy())
+        slots.found = found._replace(segments=found.segments.where(is_real), probabilities=found.probabilities[is_real])
+
+    def read(self, slots, lengths):
+        return slots.found
+
+
+def test_a_result_is_read_before_the_next_replay_overwrites_it(encoders):
+    tagger = tagger_of(encoders).cpu()
+    tagger.head.scorer.output.bias.data[1] += 2  # something is found
+    captured = Captured(tagger, Shape(4, 48), HostDecoder(tagger))
+    assert captured.by(Rerun(tagger.device))
+    batches = [batch_of(tagger, sentences_of(lengths, seed)) for seed, lengths in enumerate([[4, 2, 5], [3], [1, 5]])]
+    replays = [captured.replay(batch) for batch in batches]
+    for batch, replay in zip(batches, replays):
+        found, expected = replay.result(), TorchBackend(tagger).launch_kernels(batch, True, None)()
+        assert len(expected.segments.start) > 0
+        for ours, theirs in zip(found.segments, expected.segments):
+            np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-4)
+    replay = captured.replay(batches[0])
+    captured._slots.numbers[1] = -1  # a sentence that was not decoded there
+    assert replay.result() is None
 
 
 def test_what_cannot_be_captured_is_said_once(encoders, recorder, monkeypatch, caplog):

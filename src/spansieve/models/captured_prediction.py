@@ -212,6 +212,10 @@ class Captured:
     def __init__(self, tagger: Tagger, shape: Shape, decoder: DeviceDecoder | None) -> None:
         self._tagger, self._inputs, self._decoder = tagger, FixedInputs(tagger, shape), decoder
         self._slots = None if decoder is None else decoder.slots()
+        # What is decoded with, beside the scores, at places of its own, where each replay writes it as it is by then.
+        self._arrays = {name: x.detach().float().clone() for name, x in tagger.head.decoder_arrays().items()}
+        for name, array in self._arrays.items() if self._slots is not None else ():
+            setattr(self._slots.task, name, array.data_ptr())
         self._scores: tuple[Tensor, ...] = ()
         self._replay: Callable[[], None] = self._run
         self._done = torch.cuda.Event() if tagger.device.type == "cuda" else None
@@ -226,8 +230,8 @@ class Captured:
         inputs.send()
         self._scores = head.scores(self._tagger.vectors(Batch(inputs.features(), inputs.lengths)).float())
         if self._decoder is not None:
-            for name, array in head.decoder_arrays().items():  # as the weights are by now
-                self._decoder.arrays[name].copy_(array)
+            for name, array in head.decoder_arrays().items():
+                self._arrays[name].copy_(array)
             self._decoder.launch(self._slots, self._scores, inputs.lengths, True)
 
     def by(self, recorder: Recorder) -> bool:
@@ -261,9 +265,10 @@ class Captured:
     def result(self, num_sentences: int) -> Decoded | None:
         """Wait for the last batch and read its segments; None where they were not all found on the device."""
         self.wait()
-        if self._decoder is None or not self._decoder.is_whole(self._slots):
+        slots = self._slots
+        if self._decoder is None or slots is None or slots.numbers[: slots.shape[0]].min() < 0:
             return None
-        segments, probabilities = self._decoder.read(self._slots, self._inputs.host_lengths)
+        segments, probabilities = self._decoder.read(slots, self._inputs.host_lengths)
         offsets = segments.offsets[: num_sentences + 1]  # sentences that only fill the batch have none
         return Decoded(segments._replace(offsets=offsets), probabilities)
 
