@@ -214,8 +214,9 @@ class Captured:
         self._slots = None if decoder is None else decoder.slots()
         # What is decoded with, beside the scores, at places of its own, where each replay writes it as it is by then.
         self._arrays = {name: x.detach().float().clone() for name, x in tagger.head.decoder_arrays().items()}
-        for name, array in self._arrays.items() if self._slots is not None else ():
-            setattr(self._slots.task, name, array.data_ptr())
+        if self._slots is not None:
+            for name, array in self._arrays.items():
+                setattr(self._slots.task, name, array.data_ptr())
         self._scores: tuple[Tensor, ...] = ()
         self._replay: Callable[[], None] = self._run
         self._done = torch.cuda.Event() if tagger.device.type == "cuda" else None
