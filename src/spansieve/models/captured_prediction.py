@@ -230,7 +230,7 @@ class Captured:
         head, inputs = self._tagger.head, self._inputs
         inputs.send()
         self._scores = head.scores(self._tagger.vectors(Batch(inputs.features(), inputs.lengths)).float())
-        if self._decoder is not None:
+        if self._decoder is not None and self._slots is not None:
             for name, array in head.decoder_arrays().items():
                 self._arrays[name].copy_(array)
             self._decoder.launch(self._slots, self._scores, inputs.lengths, True)
