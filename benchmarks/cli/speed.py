@@ -80,16 +80,21 @@ def prediction(
     sentences: Annotated[int | None, typer.Option(help="so many of them, drawn by chance; all if not given")] = None,
     rounds: Rounds = 3,
     threads: Threads = 2,
+    device: Device = "cpu",
     spanmarker_python: Annotated[
         Path | None, typer.Option(help="the Python of an environment with SpanMarker, to run that, too")
     ] = None,
     note: Annotated[str, typer.Option(help="a sentence for the page: what else there is to know")] = "",
     out: Out = RESULTS,
 ) -> None:
-    """Sentences per second from text to entities with probabilities, and where the time goes."""
+    """Sentences per second from text to entities with probabilities, and where the time goes.
+
+    On a GPU the time of a few sentences, with CUDA graphs and without, and their memory.
+    """
     import torch
 
     from benchmarks.experiment import drawn
+    from benchmarks.prediction_cuda import prediction_cuda_page, run_prediction_cuda
     from benchmarks.prediction_speed import prediction_page, run_prediction_speed
     from spansieve.data.formats import read_examples
 
@@ -97,6 +102,12 @@ def prediction(
     examples = [example for example in read_examples(data) if len(example)]
     if sentences is not None and sentences < len(examples):
         examples = list(drawn(examples, sentences))
+    if device != "cpu":
+        measured = run_prediction_cuda(Path(source), examples, rounds, device)
+        for table in (measured.latency, measured.parts, measured.throughput, measured.memory):
+            show(table)
+        write(prediction_cuda_page(measured, data.name, note=note), out)
+        return
     rows = run_prediction_speed(source, examples, rounds, spanmarker_python)
     show(rows)
     write(prediction_page(rows, len(examples), data.name, rounds, threads, note), out)

@@ -44,12 +44,14 @@ class CRF(Head):
 
     def decoder_arrays(self) -> dict[str, Tensor]:
         """The arrays that the decoder takes, with -inf for what the constraints of a chain forbid."""
-        constraints, zeros = self.constraints, self.transition.new_zeros(len(self.tags))
-        device = zeros.device
+        zeros, constraints = self.transition.new_zeros(len(self.tags)), self.constraints
+        if constraints.is_allowed.device != zeros.device:  # once: a graph that is captured must not copy from the host
+            masks = (constraints.is_allowed, constraints.can_start, constraints.can_end)
+            self.constraints = constraints = TagConstraints(*(mask.to(zeros.device) for mask in masks))
         return {
-            "transition": self.transition.masked_fill(~constraints.is_allowed.to(device), -torch.inf),
-            "start": zeros.masked_fill(~constraints.can_start.to(device), -torch.inf),
-            "end": zeros.masked_fill(~constraints.can_end.to(device), -torch.inf),
+            "transition": self.transition.masked_fill(~constraints.is_allowed, -torch.inf),
+            "start": zeros.masked_fill(~constraints.can_start, -torch.inf),
+            "end": zeros.masked_fill(~constraints.can_end, -torch.inf),
         }
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:

@@ -5,8 +5,10 @@ Axes: B sentences, L tokens, K widths, Y labels, D features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -15,14 +17,17 @@ from torch import Tensor
 from spansieve.crf.kernels import ScoreError
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
-from spansieve.decoding.decoders import Decoded
+from spansieve.decoding.decoders import Decoded, Decoder
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
-from spansieve.models.device_decoder import device_decoder
+from spansieve.models.device_decoder import DeviceDecoder, device_decoder
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.encoder import Encoder
 from spansieve.persistence.manifest import ModelError
+
+if TYPE_CHECKING:
+    from spansieve.models.captured_prediction import CapturedPrediction
 
 BATCHES_IN_FLIGHT = 3  # on the device or on their way back
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
@@ -46,15 +51,25 @@ def predict_segments(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
+    captured: CapturedPrediction | None = None,
 ) -> list[Prediction]:
     """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch."""
-    was_training = tagger.training
-    tagger.eval()
-    try:
-        backend = TorchBackend(tagger, probability, on_batch)
+    with evaluating(tagger):
+        backend = TorchBackend(tagger, probability, on_batch, captured)
         return predict_with(backend, sentences, with_probabilities, constraints, batch_tokens)
+
+
+@contextmanager
+def evaluating(tagger: Tagger) -> Iterator[None]:
+    """Put a tagger into evaluation mode for a while: it takes half a millisecond to put it there, and again back."""
+    was_training = tagger.training
+    if was_training:
+        tagger.eval()
+    try:
+        yield
     finally:
-        tagger.train(was_training)
+        if was_training:
+            tagger.train()
 
 
 def graph_counter(tagger: Tagger, examples: Sequence[Example]) -> tuple[list[GraphCounts], OnBatch | None]:
@@ -73,16 +88,31 @@ class TorchBackend:
     """A tagger, in evaluation mode, on its device."""
 
     def __init__(
-        self, tagger: Tagger, probability: Probability = "given-candidates", on_batch: OnBatch | None = None
+        self,
+        tagger: Tagger,
+        probability: Probability = "given-candidates",
+        on_batch: OnBatch | None = None,
+        captured: CapturedPrediction | None = None,
     ) -> None:
+        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed."""
         check_probability(probability)
         self.tagger, self.device, self.on_batch = tagger, tagger.device, on_batch
+        self.captured = captured if on_batch is None and self.device.type == "cuda" else None
+        if captured is not None and self.device.type != "cuda" and captured.shapes:
+            captured.let_go()  # the tagger was moved
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
         self.support = tagger.head.decoder_settings.support(tagger.labels)
+        self.with_filter = probability == "with-filter"
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The decoder of scores on the host. To make it waits for the device."""
         threads = torch.get_num_threads() if self.depth == 0 else 1
-        self.decoder = tagger.head.decoder(threads, with_filter=probability == "with-filter")
-        self.device_decoder = device_decoder(self.decoder, self.device) if self.device.type == "cuda" else None
-        self._takes_ready_masks = self.device.type == "cuda" and takes_ready_masks(tagger.encoder)
+        return self.tagger.head.decoder(threads, self.with_filter)
+
+    @cached_property
+    def device_decoder(self) -> DeviceDecoder | None:
+        return device_decoder(self.decoder, self.device) if self.device.type == "cuda" else None
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         return self.tagger.encoder.sizes(sentences)
@@ -93,6 +123,15 @@ class TorchBackend:
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded]:
+        replayed = None
+        if self.captured is not None:
+            replayed = self.captured.launch(self, batch, with_probabilities, rules)
+        return replayed or self.launch_kernels(batch, with_probabilities, rules)
+
+    def launch_kernels(
+        self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Callable[[], Decoded]:
+        """Start on a batch kernel by kernel."""
         # `on_batch` may compute the k best, which come by way of gradients; inference mode has none.
         with torch.inference_mode() if self.on_batch is None else torch.no_grad():
             on_device = self.on_device(batch)
@@ -107,10 +146,8 @@ class TorchBackend:
         made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths)).to(
             self.device
         )
-        if self._takes_ready_masks:
-            # transformers checks a mask (W, S) for whether it masks anything at all, which synchronises the host; one
-            # of (W, 1, 1, S) it takes as it is.
-            made.features["attention_mask"] = made.features["attention_mask"].bool()[:, None, None, :]
+        if self.device.type == "cuda" and takes_ready_masks(self.tagger.encoder):
+            made.features["attention_mask"] = ready_mask(made.features["attention_mask"])
         return made
 
     def _pinned(self, array: np.ndarray | Tensor) -> Tensor:
@@ -146,6 +183,12 @@ def _as_model_error(decode: Callable[[], Decoded]) -> Decoded:
         return decode()
     except ScoreError as error:
         raise ModelError(f"the model's weights give no scores to decode: {error}") from error
+
+
+def ready_mask(mask: Tensor) -> Tensor:
+    """Return a mask (W, S) in the form that transformers takes as it is, (W, 1, 1, S). Any other it checks for whether
+    it masks anything at all, which synchronises the host."""
+    return mask.bool()[:, None, None, :]
 
 
 def takes_ready_masks(encoder: Encoder) -> bool:

@@ -18,6 +18,7 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
+from spansieve.decoding.prediction import Probability
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
@@ -48,16 +49,21 @@ class Pipeline:
         tokenizer: Tokenizer = tokens_of_text,
         sentences: bool = True,
         batch_tokens: int = BATCH_TOKENS,
+        probability: Probability = "given-candidates",
+        preparer: Preparer | None = None,
     ) -> None:
+        """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
         if precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
-        self.backend = TorchBackend(tagger.eval())
+        self.backend = TorchBackend(tagger.eval(), probability)
         self.names = ("", *tagger.labels)  # by id: null has none
-        self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
+        self.preparer = preparer or Preparer(
+            reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES
+        )
         self.prepared = PreparedAhead(self.preparer, workers)
 
     def stream(

@@ -19,6 +19,7 @@ from spansieve.segments import Entity
 if TYPE_CHECKING:
     from spansieve.prediction.predictor import GoldOutcomes
 
+WARM_UP_SECONDS = 5.0
 TEXTS_AT_ONCE = 1_024  # of a stream
 CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond
 
@@ -67,6 +68,11 @@ class TextPredictor(ABC):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
+
+    def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
+        """Do in advance what the first predictions would have to wait for: compile kernels and, on a GPU, capture the
+        work on short texts as CUDA graphs, for so many seconds at most."""
+        self.predict("Ada Lovelace met Charles Babbage in London.")
 
     def explain_tokens(
         self,
