@@ -124,7 +124,9 @@ def test_gradients_are_clipped(tmp_path, monkeypatch):
 # ---- The average -----------------------------------------------------------------------------------------------------
 
 
-def test_the_average_is_what_it_says():
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_the_average_is_what_it_says(is_captured):
+    """Also by a tensor, which is how a captured step is given it."""
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(0.0)
@@ -132,7 +134,7 @@ def test_the_average_is_what_it_says():
     for step, value in enumerate((1.0, 2.0, 5.0, 4.0), start=1):
         with torch.no_grad():
             model.weight.fill_(value)
-        ema.update(step)
+        ema.update(torch.tensor(ema.kept(step)) if is_captured else ema.kept(step))
         kept = min(0.5, (1 + step) / (10 + step))
         wanted = kept * wanted + (1 - kept) * value
     assert float(ema.average["weight"]) == pytest.approx(wanted)

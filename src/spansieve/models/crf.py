@@ -70,6 +70,9 @@ class CRF(Head):
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> LinearChain:
         (tag_scores,) = scores
+        if self.constraints.is_allowed.device != tag_scores.device:  # once: a copy has no place in each step
+            masks = (self.constraints.is_allowed, self.constraints.can_start, self.constraints.can_end)
+            self.constraints = TagConstraints(*(mask.to(tag_scores.device) for mask in masks))
         return LinearChain(tag_scores, self.transition, lengths, self.constraints)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import random
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
@@ -36,8 +37,10 @@ from spansieve.persistence.manifest import refusing
 from spansieve.segments import NamedSegment
 from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
-from spansieve.training.optimizer import EMA, build_optimizer, set_rates
+from spansieve.training.optimizer import EMA, build_optimizer, rates, set_rates
+from spansieve.training.packed_batches import PackedBatch, pack
 from spansieve.training.run_folder import CHECKPOINTS, LOGS, MODEL, TrainingError, on_disk
+from spansieve.training.step_graphs import StepGraphs, StepInputs
 from spansieve.training.teacher import Teacher, TeacherTargets
 from spansieve.training.warm_start import Start, take_weights
 
@@ -57,6 +60,13 @@ class Progress:
     best_epoch: int = 0
     seconds: float = 0.0  # of training
     history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class PreparedStep(NamedTuple):
+    """What a step takes, made on the host while the steps before it run."""
+
+    batches: list[Batch]
+    packed: PackedBatch | None  # the one batch of a step that can be captured
 
 
 class Trainer:
@@ -101,15 +111,35 @@ class Trainer:
         decay = self.config.ema_decay
         self.ema = None if decay is None else EMA(self.tagger, decay)
         self.model = self.accelerator.prepare_model(self.tagger)
-        if self.config.cuda_graphs:
-            device, processes = self.accelerator.device.type, self.accelerator.num_processes
-            if device != "cuda" or processes > 1:
-                raise ValueError(f"training.cuda_graphs needs one process on a GPU, got {processes} on {device}")
-            self.tagger.encoder.replay_in_training()
+        self.graphs = self._step_graphs()
         self.lengths = [len(example.tokens) for example in train]
         self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
         self.progress = Progress()
         self.num_steps = self.config.epochs * len(self._plan(0))
+
+    def _step_graphs(self) -> StepGraphs | None:
+        """What captures steps, where that can be."""
+        device, config = self.accelerator.device, self.config
+        if config.cuda_graphs is False or (config.cuda_graphs is None and device.type != "cuda"):
+            return None
+        obstacle = None
+        if device.type != "cuda" or self.accelerator.num_processes > 1:
+            obstacle = f"one process on a GPU, got {self.accelerator.num_processes} on {device.type}"
+        elif config.accumulation > 1:
+            obstacle = f"accumulation=1, got {config.accumulation}"
+        elif self.tagger.config.encoder.gradient_checkpointing:
+            obstacle = "an encoder without gradient_checkpointing"
+        if obstacle is not None:
+            if config.cuda_graphs:
+                raise ValueError(f"training.cuda_graphs needs {obstacle}")
+            self._warn_of_no_graphs(f"training.cuda_graphs needs {obstacle}")
+            return None
+        weights = [parameter for parameter in self.tagger.parameters() if parameter.requires_grad]
+        return StepGraphs(self.model, weights, self.optimizer, self.ema, config.clip, config.graph_memory)
+
+    def _warn_of_no_graphs(self, reason: str) -> None:
+        if self.accelerator.is_main_process:
+            warnings.warn(f"training goes on kernel by kernel: {reason}", RuntimeWarning, stacklevel=2)
 
     # ---- The run -----------------------------------------------------------------------------------------------------
 
@@ -146,8 +176,8 @@ class Trainer:
         remaining = steps[self.progress.in_epoch :]
         self._open_sums()
         self.model.train()
-        for step, batches in zip(remaining, prepared_ahead(remaining, self._batches)):
-            self._train_step(step, batches)
+        for step, prepared in zip(remaining, prepared_ahead(remaining, self._prepared)):
+            self._train_step(step, prepared)
             if step is not remaining[-1] and self._is_checkpoint_due():
                 self._take_in_losses()
                 self._save_checkpoint()
@@ -158,11 +188,12 @@ class Trainer:
         smallest = max(self.accelerator.num_processes * self.config.accumulation, self.step_size // SMALLEST_STEP)
         return plan_epoch(self.lengths, self.step_size, self.config.seed, epoch, smallest)
 
-    def _batches(self, step: Sequence[int]) -> list[Batch]:
-        """The batches of this process's part of a step."""
+    def _prepared(self, step: Sequence[int]) -> PreparedStep:
+        """The batches of this process's part of a step; packed, too, where steps are captured."""
         accelerator = self.accelerator
         parts = process_batches(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
-        return [self._batch(part) for part in parts]
+        batches = [self._batch(part) for part in parts]
+        return PreparedStep(batches, self.graphs and pack(batches[0], self.tagger, self.config.batch_size))
 
     def _batch(self, part: Sequence[int]) -> Batch:
         seed, rate = f"{self.config.seed}/{self.progress.epoch}", self.config.uppercase_rate
@@ -172,29 +203,48 @@ class Trainer:
             return self.targets.mixed(self.tagger.batch(tokens, gold), part, self.tagger)
         return self.tagger.batch(tokens, gold, [self.train_examples[i].unknown for i in part])
 
-    def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
+    def _train_step(self, step: Sequence[int], prepared: PreparedStep) -> None:
         if self.before_step is not None:
             self.before_step(self.progress.step, self.tagger)
         # The step's own seed: there is no state of chance to restore, and each process draws its own.
         seed = (self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index
         torch.manual_seed(seed % 2**63)
         part = set_rates(self.optimizer, self.config, self.progress.step, self.num_steps)
-        for batch in batches[:-1]:
-            with self.accelerator.no_sync(self.model):
-                self._backward(batch, len(step))
-        self._backward(batches[-1], len(step))
-        if self.config.clip is not None:
-            self._norm: Tensor | None = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        kept = None if self.ema is None else self.ema.kept(self.progress.step + 1)
+        if not self._replayed(prepared, StepInputs(len(step), rates(self.optimizer, part), kept, seed % 2**63)):
+            self._step_by_kernels(prepared.batches, len(step), kept)
         self.progress.step += 1
         self.progress.in_epoch += 1
-        if self.ema is not None:
-            self.ema.update(self.progress.step)
         self._sentences += len(step)
         self._tokens += sum(self.lengths[i] for i in step)
         if self._is_report_due():
             self._report_step(part)
+
+    def _replayed(self, prepared: PreparedStep, inputs: StepInputs) -> bool:
+        """Take the step by its graph; False where there is none."""
+        if self.graphs is None or prepared.packed is None:
+            return False
+        known, is_taken = self.graphs.reason, self.graphs(prepared.packed, inputs)
+        if self.graphs.reason != known and known is None:
+            if self.config.cuda_graphs and not len(self.graphs):
+                raise TrainingError(f"{self.graphs.reason}: train with training.cuda_graphs=false")
+            self._warn_of_no_graphs(self.graphs.reason or "")
+        if is_taken:
+            self._totals.append(self.graphs.total.clone())
+            self._norm = self.graphs.norm
+        return is_taken
+
+    def _step_by_kernels(self, batches: Sequence[Batch], num_sentences: int, kept: float | None) -> None:
+        for batch in batches[:-1]:
+            with self.accelerator.no_sync(self.model):
+                self._backward(batch, num_sentences)
+        self._backward(batches[-1], num_sentences)
+        if self.config.clip is not None:
+            self._norm: Tensor | None = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.ema is not None and kept is not None:
+            self.ema.update(kept)
 
     def _is_report_due(self) -> bool:
         """Whether to report: by the clock; with several processes, by the count of steps, on which all agree."""

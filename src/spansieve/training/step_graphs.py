@@ -1,0 +1,175 @@
+"""Whole training steps as CUDA graphs: encoder, losses, backward pass, clipping, optimizer and EMA in one launch.
+
+Kernel by kernel a step has more than a thousand launches, and the GPU waits for the host between them. A graph is of
+one shape, so that batches are padded to few: see `packed_batches.py`. Python runs while a step is captured, and not
+when it is replayed: what changes from step to step is in the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from spansieve.models.tagger import Batch
+from spansieve.training.optimizer import EMA
+from spansieve.training.packed_batches import Layout, PackedBatch
+
+MEGABYTE = 1 << 20
+FREE_PART = 2  # one part in so many of the free memory of the device is for graphs, unless a setting says how much
+
+
+class StepInputs(NamedTuple):
+    """What a step takes beside its batch."""
+
+    num_sentences: int
+    rates: Sequence[float]  # of each group of the optimizer
+    kept: float | None  # how much the EMA keeps of itself; None where there is none
+    seed: int
+
+
+class CapturedStep(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    inputs: Tensor  # on the device: all inputs in one, so that a step takes one copy
+
+
+class StepGraphs:
+    """The captured steps of a run, one for each shape, with one pool of memory.
+
+    Replays of a shape draw the random numbers of the seed that they are given. A step that cannot be captured, or that
+    there is no memory for, is the caller's to run; `reason` is why.
+    """
+
+    def __init__(
+        self,
+        losses: Callable[[Batch], dict[str, Tensor]],
+        parameters: Sequence[nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        ema: EMA | None = None,
+        clip: float | None = None,
+        max_memory: int | None = None,
+    ) -> None:
+        """Prepare to capture steps. `max_memory`: that the graphs may take, in MB; None: half of what is free."""
+        self.losses, self.parameters, self.optimizer, self.ema, self.clip = losses, parameters, optimizer, ema, clip
+        self.device = parameters[0].device
+        free = torch.cuda.mem_get_info(self.device)[0]
+        self.max_memory = free // FREE_PART if max_memory is None else max_memory * MEGABYTE
+        self.memory = 0  # bytes of the device, taken so far
+        self.reason: str | None = None
+        self.total = torch.zeros((), device=self.device)  # the loss of the last step, summed over its sentences
+        self.norm = torch.zeros((), device=self.device)  # of its gradient
+        self._steps: dict[Layout, CapturedStep | None] = {}
+        self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)
+
+    def __len__(self) -> int:
+        return sum(step is not None for step in self._steps.values())
+
+    def __call__(self, packed: PackedBatch, inputs: StepInputs) -> bool:
+        """Take a step; False where it was not taken, since it cannot be captured."""
+        packed.set_header([1 / inputs.num_sentences, 0.0 if inputs.kept is None else inputs.kept, *inputs.rates])
+        if packed.layout not in self._steps:
+            self._steps[packed.layout] = self._captured(packed)
+        step = self._steps[packed.layout]
+        if step is None:
+            return False
+        # Pinned, so that the host need not wait; its allocator takes it back when the copy is over.
+        step.inputs.copy_(packed.data.pin_memory(), non_blocking=True)
+        torch.cuda.manual_seed(inputs.seed)
+        step.graph.replay()
+        return True
+
+    # ---- Capturing ---------------------------------------------------------------------------------------------------
+
+    def _captured(self, packed: PackedBatch) -> CapturedStep | None:
+        if self.reason is not None and not len(self):
+            return None  # nothing was ever captured, and the next shape would fail alike
+        inputs = packed.data.to(self.device)
+        batch, header = packed.on(inputs)
+        generator = torch.cuda.default_generators[self.device.index or 0]
+        before_failure = generator.clone_state()
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        try:
+            with torch.cuda.stream(self._stream):
+                needed = self._warm_up(batch, header)
+                if (wanted := self.memory + needed) > self.max_memory:
+                    megabytes = f"{wanted / MEGABYTE:,.0f} MB, and {self.max_memory / MEGABYTE:,.0f} are allowed"
+                    self.reason = f"some shapes are not captured: the graphs would need {megabytes}"
+                    return None
+                graph = self._capture(batch, header)
+        except RuntimeError as error:
+            generator.graphsafe_set_state(before_failure.graphsafe_get_state())
+            self.reason = f"a step cannot be captured as a CUDA graph ({str(error).strip().splitlines()[0]})"
+            return None
+        finally:
+            self.optimizer.zero_grad(set_to_none=True)
+            torch.cuda.current_stream(self.device).wait_stream(self._stream)
+        return CapturedStep(graph, inputs)
+
+    def _warm_up(self, batch: Batch, header: Tensor) -> int:
+        """Compile what a step needs and look for what would synchronise the host, without taking the step. Returns the
+        memory that a step takes, in bytes."""
+        self._backward(batch, header)
+        self.optimizer.zero_grad(set_to_none=True)
+        before = torch.cuda.memory_allocated(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        with _no_synchronisation():
+            self._backward(batch, header)
+        if not self.optimizer.state:
+            self._fill_optimizer_state()
+        return torch.cuda.max_memory_allocated(self.device) - before
+
+    def _fill_optimizer_state(self) -> None:
+        """Make the optimizer's state, which it makes in its first step, and leave it and the weights as they were."""
+        torch._foreach_zero_([p.grad for p in self.parameters if p.grad is not None])
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.0
+        self.optimizer.step()
+        for state in self.optimizer.state.values():
+            state["step"].zero_()
+
+    def _capture(self, batch: Batch, header: Tensor) -> torch.cuda.CUDAGraph:
+        self.optimizer.zero_grad(set_to_none=True)  # those of the graph are in its pool
+        torch.cuda.synchronize(self.device)
+        reserved = torch.cuda.memory_reserved(self.device)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads may prepare batches meanwhile.
+        graph.capture_begin(self._pool, capture_error_mode="thread_local")
+        try:
+            self._step(batch, header)
+        finally:
+            graph.capture_end()
+        self.memory += torch.cuda.memory_reserved(self.device) - reserved
+        return graph
+
+    def _step(self, batch: Batch, header: Tensor) -> None:
+        total = self._backward(batch, header)
+        if self.clip is not None:
+            self.norm.copy_(nn.utils.clip_grad_norm_(self.parameters, self.clip))
+        for group, rate in zip(self.optimizer.param_groups, header[2:]):
+            group["lr"] = rate
+        self.optimizer.step()
+        if self.ema is not None:
+            self.ema.update(header[1])
+        self.total.copy_(total)
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _backward(self, batch: Batch, header: Tensor) -> Tensor:
+        total = reduce(torch.add, self.losses(batch).values()).sum()
+        with torch.autograd.set_multithreading_enabled(False):
+            (total * header[0]).backward()
+        return total.detach()
+
+
+@contextmanager
+def _no_synchronisation() -> Iterator[None]:
+    """Raise where the host is synchronised: in a capture, that would leave the device in a state of failure."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
