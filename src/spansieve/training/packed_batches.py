@@ -86,7 +86,10 @@ def pack(batch: Batch, tagger: Tagger, batch_size: int) -> PackedBatch | None:
     arrays = {name: tensor.numpy() for name, tensor in features.items()}
     arrays |= {GOLD + name: array for name, array in padded_gold(gold, shape).items()}
     arrays[GOLD + "lengths"] = padded(batch.lengths.numpy(), (batch_size,))
-    return _in_one_block(arrays, shape, gold.structures.segments)
+    segments = gold.structures.segments
+    if segments is not None:
+        segments = segments._replace(offsets=np.pad(segments.offsets, (0, batch_size - len(batch)), "edge"))
+    return _in_one_block(arrays, shape, segments)
 
 
 def padded_gold(gold: HeadGold, shape: tuple[int, ...]) -> dict[str, np.ndarray]:

@@ -7,20 +7,60 @@ when it is replayed: what changes from step to step is in the inputs.
 
 from __future__ import annotations
 
+import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import NamedTuple
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 
-from spansieve.models.tagger import Batch
+from spansieve.config import TrainingConfig
+from spansieve.models.tagger import Batch, Tagger
 from spansieve.training.optimizer import EMA
 from spansieve.training.packed_batches import Layout, PackedBatch
+from spansieve.training.run_folder import TrainingError
 
 MEGABYTE = 1 << 20
+STEPS_AHEAD = 8  # of the device, that the host may be
 FREE_PART = 2  # one part in so many of the free memory of the device is for graphs, unless a setting says how much
+
+
+def step_graphs(
+    accelerator: Accelerator,
+    config: TrainingConfig,
+    model: Callable[[Batch], dict[str, Tensor]],
+    tagger: Tagger,
+    optimizer: torch.optim.Optimizer,
+    ema: EMA | None,
+) -> StepGraphs | None:
+    """Make what captures the steps of a run; None where steps cannot be captured, which is warned of on a GPU, or where
+    they are not to be."""
+    device, processes, is_demanded = accelerator.device, accelerator.num_processes, config.cuda_graphs
+    if is_demanded is False or (is_demanded is None and device.type != "cuda"):
+        return None
+    obstacle = None
+    if device.type != "cuda" or processes > 1:
+        obstacle = f"one process on a GPU, got {processes} on {device.type}"
+    elif config.accumulation > 1:
+        obstacle = f"training.accumulation=1, got {config.accumulation}"
+    elif tagger.config.encoder.gradient_checkpointing:
+        obstacle = "model.encoder.gradient_checkpointing=false, got true"
+    if obstacle is not None:
+        if is_demanded:
+            raise ValueError(f"training.cuda_graphs needs {obstacle}")
+        if accelerator.is_main_process:
+            _warn_of_no_graphs(f"CUDA graphs need {obstacle}")
+        return None
+    weights = [parameter for parameter in tagger.parameters() if parameter.requires_grad]
+    return StepGraphs(model, weights, optimizer, ema, config.clip, config.graph_memory, bool(is_demanded))
+
+
+def _warn_of_no_graphs(reason: str) -> None:
+    warnings.warn(f"training goes on kernel by kernel: {reason}", RuntimeWarning, stacklevel=3)
 
 
 class StepInputs(NamedTuple):
@@ -41,7 +81,7 @@ class StepGraphs:
     """The captured steps of a run, one for each shape, with one pool of memory.
 
     Replays of a shape draw the random numbers of the seed that they are given. A step that cannot be captured, or that
-    there is no memory for, is the caller's to run; `reason` is why.
+    there is no memory for, is the caller's to run: the first time, it is warned of.
     """
 
     def __init__(
@@ -52,17 +92,22 @@ class StepGraphs:
         ema: EMA | None = None,
         clip: float | None = None,
         max_memory: int | None = None,
+        is_demanded: bool = False,
     ) -> None:
-        """Prepare to capture steps. `max_memory`: that the graphs may take, in MB; None: half of what is free."""
+        """Prepare to capture steps. `max_memory`: that the graphs may take, in MB; None: half of what is free. With
+        `is_demanded`, what cannot be captured is an error."""
         self.losses, self.parameters, self.optimizer, self.ema, self.clip = losses, parameters, optimizer, ema, clip
         self.device = parameters[0].device
         free = torch.cuda.mem_get_info(self.device)[0]
         self.max_memory = free // FREE_PART if max_memory is None else max_memory * MEGABYTE
         self.memory = 0  # bytes of the device, taken so far
-        self.reason: str | None = None
+        self.is_demanded, self._is_warned = is_demanded, False
+        self._is_hopeless = False  # the first shape cannot be captured, and no other one will be
         self.total = torch.zeros((), device=self.device)  # the loss of the last step, summed over its sentences
         self.norm = torch.zeros((), device=self.device)  # of its gradient
         self._steps: dict[Layout, CapturedStep | None] = {}
+        nothing = torch.empty(0, dtype=torch.uint8)
+        self._staging = deque((nothing, torch.cuda.Event()) for _ in range(STEPS_AHEAD))
         self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)
 
     def __len__(self) -> int:
@@ -76,17 +121,27 @@ class StepGraphs:
         step = self._steps[packed.layout]
         if step is None:
             return False
-        # Pinned, so that the host need not wait; its allocator takes it back when the copy is over.
-        step.inputs.copy_(packed.data.pin_memory(), non_blocking=True)
+        self._copy(packed.data, step.inputs)
         torch.cuda.manual_seed(inputs.seed)
         step.graph.replay()
         return True
 
+    def _copy(self, block: Tensor, target: Tensor) -> None:
+        """Copy to the device by way of pinned memory, so that the host need not wait, unless it is steps ahead."""
+        pinned, copied = self._staging.popleft()
+        copied.synchronize()
+        if len(pinned) < len(block):
+            pinned = torch.empty(len(block), dtype=torch.uint8, pin_memory=True)
+        pinned[: len(block)].copy_(block)
+        target.copy_(pinned[: len(block)], non_blocking=True)
+        copied.record()
+        self._staging.append((pinned, copied))
+
     # ---- Capturing ---------------------------------------------------------------------------------------------------
 
     def _captured(self, packed: PackedBatch) -> CapturedStep | None:
-        if self.reason is not None and not len(self):
-            return None  # nothing was ever captured, and the next shape would fail alike
+        if self._is_hopeless:
+            return None
         inputs = packed.data.to(self.device)
         batch, header = packed.on(inputs)
         generator = torch.cuda.default_generators[self.device.index or 0]
@@ -97,17 +152,26 @@ class StepGraphs:
                 needed = self._warm_up(batch, header)
                 if (wanted := self.memory + needed) > self.max_memory:
                     megabytes = f"{wanted / MEGABYTE:,.0f} MB, and {self.max_memory / MEGABYTE:,.0f} are allowed"
-                    self.reason = f"some shapes are not captured: the graphs would need {megabytes}"
+                    self._warn_once(f"some shapes are not captured, since the graphs would need {megabytes}")
                     return None
                 graph = self._capture(batch, header)
         except RuntimeError as error:
             generator.graphsafe_set_state(before_failure.graphsafe_get_state())
-            self.reason = f"a step cannot be captured as a CUDA graph ({str(error).strip().splitlines()[0]})"
+            reason = f"a step cannot be captured as a CUDA graph ({str(error).strip().splitlines()[0]})"
+            if self.is_demanded:
+                raise TrainingError(f"{reason}: train with training.cuda_graphs=false") from error
+            self._warn_once(reason)
+            self._is_hopeless = not self._steps
             return None
         finally:
             self.optimizer.zero_grad(set_to_none=True)
             torch.cuda.current_stream(self.device).wait_stream(self._stream)
         return CapturedStep(graph, inputs)
+
+    def _warn_once(self, reason: str) -> None:
+        if not self._is_warned:
+            _warn_of_no_graphs(reason)
+        self._is_warned = True
 
     def _warm_up(self, batch: Batch, header: Tensor) -> int:
         """Compile what a step needs and look for what would synchronise the host, without taking the step. Returns the

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import random
 import time
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -30,17 +28,16 @@ from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.filtered import GraphCounts
 from spansieve.models.storage import MODEL as MODEL_FOLDER
-from spansieve.models.storage import portable_config, save_model
+from spansieve.models.storage import save_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.persistence.manifest import refusing
-from spansieve.segments import NamedSegment
-from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
+from spansieve.training.callbacks import EpochReport, Observer, StepReport, learnable_gold, vector_coverage
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
 from spansieve.training.optimizer import EMA, build_optimizer, rates, set_rates
 from spansieve.training.packed_batches import PackedBatch, pack
 from spansieve.training.run_folder import CHECKPOINTS, LOGS, MODEL, TrainingError, on_disk
-from spansieve.training.step_graphs import StepGraphs, StepInputs
+from spansieve.training.step_graphs import StepInputs, step_graphs
 from spansieve.training.teacher import Teacher, TeacherTargets
 from spansieve.training.warm_start import Start, take_weights
 
@@ -98,8 +95,8 @@ class Trainer:
         self.tagger = Tagger.for_data(config.model, train, start and start.encoder_folder(config.model), labels)
         started = take_weights(self.tagger, start) if start else ()
         self.tagger.to(self.accelerator.device)
-        self.gold, counts = _gold(self.tagger, train, dev)
-        vectors = _coverage(self.tagger, train, dev)
+        self.gold, counts = learnable_gold(self.tagger, train, dev)
+        vectors = vector_coverage(self.tagger, train, dev)
         taught = "" if teacher is None else teacher.described(train)
         self.counts = replace(counts, started_from=started, vectors=vectors, teacher=taught)
         self.targets: TeacherTargets | None = None
@@ -111,35 +108,11 @@ class Trainer:
         decay = self.config.ema_decay
         self.ema = None if decay is None else EMA(self.tagger, decay)
         self.model = self.accelerator.prepare_model(self.tagger)
-        self.graphs = self._step_graphs()
+        self.graphs = step_graphs(self.accelerator, self.config, self.model, self.tagger, self.optimizer, self.ema)
         self.lengths = [len(example.tokens) for example in train]
         self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
         self.progress = Progress()
         self.num_steps = self.config.epochs * len(self._plan(0))
-
-    def _step_graphs(self) -> StepGraphs | None:
-        """What captures steps, where that can be."""
-        device, config = self.accelerator.device, self.config
-        if config.cuda_graphs is False or (config.cuda_graphs is None and device.type != "cuda"):
-            return None
-        obstacle = None
-        if device.type != "cuda" or self.accelerator.num_processes > 1:
-            obstacle = f"one process on a GPU, got {self.accelerator.num_processes} on {device.type}"
-        elif config.accumulation > 1:
-            obstacle = f"accumulation=1, got {config.accumulation}"
-        elif self.tagger.config.encoder.gradient_checkpointing:
-            obstacle = "an encoder without gradient_checkpointing"
-        if obstacle is not None:
-            if config.cuda_graphs:
-                raise ValueError(f"training.cuda_graphs needs {obstacle}")
-            self._warn_of_no_graphs(f"training.cuda_graphs needs {obstacle}")
-            return None
-        weights = [parameter for parameter in self.tagger.parameters() if parameter.requires_grad]
-        return StepGraphs(self.model, weights, self.optimizer, self.ema, config.clip, config.graph_memory)
-
-    def _warn_of_no_graphs(self, reason: str) -> None:
-        if self.accelerator.is_main_process:
-            warnings.warn(f"training goes on kernel by kernel: {reason}", RuntimeWarning, stacklevel=2)
 
     # ---- The run -----------------------------------------------------------------------------------------------------
 
@@ -224,11 +197,7 @@ class Trainer:
         """Take the step by its graph; False where there is none."""
         if self.graphs is None or prepared.packed is None:
             return False
-        known, is_taken = self.graphs.reason, self.graphs(prepared.packed, inputs)
-        if self.graphs.reason != known and known is None:
-            if self.config.cuda_graphs and not len(self.graphs):
-                raise TrainingError(f"{self.graphs.reason}: train with training.cuda_graphs=false")
-            self._warn_of_no_graphs(self.graphs.reason or "")
+        is_taken = self.graphs(prepared.packed, inputs)
         if is_taken:
             self._totals.append(self.graphs.total.clone())
             self._norm = self.graphs.norm
@@ -371,40 +340,6 @@ def build_accelerator(precision: str, folder: Path, trackers: Sequence[str] = ()
         # An encoder may have weights that no token's vector depends on.
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
-
-
-def _gold(
-    tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]
-) -> tuple[list[list[NamedSegment]], DataCounts]:
-    learnable = [tagger.training_segments(example) for example in train]
-    unknown = {segment.label for example in dev for segment in example.segments} - set(tagger.labels)
-    counts = DataCounts(
-        sentences=len(train),
-        entities=sum(len(example.segments) for example in train),
-        labels=tuple(tagger.labels),
-        max_width=tagger.head.decoder_settings.support(tagger.labels).max_width,
-        widest=max(segment.width for example in train for segment in example.segments),
-        lost_to_overlaps=sum(overlaps for _, overlaps, _ in learnable),
-        lost_to_width=sum(wide for _, _, wide in learnable),
-        unknown_in_dev=tuple(sorted(unknown)),
-        unknown_tokens=sum(example.num_unknown for example in train),
-    )
-    return [segments for segments, _, _ in learnable], counts
-
-
-def _coverage(tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]) -> str:
-    """The word vectors of an encoder, if it has such, and the part of the words that have one."""
-    vectors = tagger.encoder.word_vectors
-    if vectors is None:
-        return ""
-    parts = []
-    for name, examples in (("training", train), ("dev", dev)):
-        counts = Counter(token for example in examples for token in example.tokens)
-        found = {word: count for word, count in counts.items() if word in vectors}
-        shares = (len(found) / max(len(counts), 1), sum(found.values()) / max(counts.total(), 1))
-        parts.append(f"{shares[0]:.1%} of the {name} words and {shares[1]:.1%} of the tokens")
-    source = portable_config(tagger.config).builtin.vectors
-    return f"{len(vectors):,} vectors of {vectors.size} dimensions, {source}; there is one for {', '.join(parts)}"
 
 
 def score_on(
