@@ -43,7 +43,16 @@ def training_speed(
     encoder: Annotated[str, typer.Argument(help="a Hugging Face encoder's name or folder, or builtin")],
     data: Annotated[Path | None, typer.Option(help="training data; the sample corpus if not given")] = None,
     device: Device = "cuda",
-    batch: Annotated[list[int] | None, typer.Option(help="sentences in a batch; 8 and 32 if not given")] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(help="sentences in a batch; 8 and 32, or with --graphs 8 and 16, if not given")
+    ] = None,
+    graphs: Annotated[bool, typer.Option("--graphs", help="steps as CUDA graphs, beside steps by kernels")] = False,
+    dev: Annotated[
+        Path | None, typer.Option(help="with --graphs: train for five epochs, too, and score on this")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="and on this")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="of these runs, by graphs and by kernels each")] = 3,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="a setting of these runs")] = None,
     out: Out = RESULTS,
 ) -> None:
     """Whole training steps of our models, of a token softmax and of pytorch-crf on one encoder."""
@@ -51,10 +60,34 @@ def training_speed(
     from spansieve.data.formats import read_examples
     from spansieve.data.sample import sample_corpus
 
+    if (dev is None) != (test is None) or (dev is not None and (data is None or not graphs)):
+        raise ValueError("--dev and --test go together, with --graphs and --data, got one without the others")
     examples = sample_corpus().train if data is None else read_examples(data)
-    rows = run_throughput(encoder, examples, batch or [8, 32], device)
+    if not graphs:
+        rows = run_throughput(encoder, examples, batch or [8, 32], device)
+        show(rows)
+        write(training_speed_page(rows, Path(encoder).name, device), out)
+        return
+    if device != "cuda":
+        raise ValueError(f"--graphs needs --device cuda, got {device}")
+    from tempfile import TemporaryDirectory
+
+    from benchmarks.captured_training import captured_page, run_epochs, run_processes, run_rows, run_steps
+    from spansieve.data.formats import write_examples
+
+    rows = run_steps(encoder, examples, batch or [8, 16])
     show(rows)
-    write(training_speed_page(rows, Path(encoder).name, device), out)
+    with TemporaryDirectory() as name:
+        folder, corpus = Path(name), sample_corpus()
+        write_examples(corpus.train, folder / "train.jsonl")
+        write_examples(corpus.dev, folder / "dev.jsonl")
+        processes = run_processes(folder / "train.jsonl", folder / "dev.jsonl", len(corpus.train), folder)
+        show(processes)
+        runs = []
+        if data is not None and dev is not None and test is not None:
+            runs = run_epochs(encoder, (data, dev, test), seeds, folder, settings or ())
+            show(run_rows(runs))
+    write(captured_page(rows, runs, processes, Path(encoder).name), out)
 
 
 def tagging(

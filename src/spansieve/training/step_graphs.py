@@ -110,7 +110,9 @@ class StepGraphs:
         self._staging = deque((nothing, torch.cuda.Event()) for _ in range(STEPS_AHEAD))
         self._pool, self._stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self.device)
 
-    def __len__(self) -> int:
+    @property
+    def num_shapes(self) -> int:
+        """How many shapes were captured."""
         return sum(step is not None for step in self._steps.values())
 
     def __call__(self, packed: PackedBatch, inputs: StepInputs) -> bool:

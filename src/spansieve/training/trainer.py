@@ -166,7 +166,8 @@ class Trainer:
         accelerator = self.accelerator
         parts = process_batches(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
         batches = [self._batch(part) for part in parts]
-        return PreparedStep(batches, self.graphs and pack(batches[0], self.tagger, self.config.batch_size))
+        packed = None if self.graphs is None else pack(batches[0], self.tagger, self.config.batch_size)
+        return PreparedStep(batches, packed)
 
     def _batch(self, part: Sequence[int]) -> Batch:
         seed, rate = f"{self.config.seed}/{self.progress.epoch}", self.config.uppercase_rate
