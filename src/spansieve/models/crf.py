@@ -23,6 +23,7 @@ class CRF(Head):
     """The linear-chain CRF of Lafferty et al. (2001) over BIO or BIOES tags."""
 
     kind = "linear-chain"
+    takes_padded_gold = True
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)

@@ -80,7 +80,7 @@ def pack(batch: Batch, tagger: Tagger, batch_size: int) -> PackedBatch | None:
     # One token more than any sentence has: its parts are nobody's, and the gold that fills up is there.
     num_tokens = rounded(gold.structures.shape[1] + 1)
     features = tagger.encoder.padded(batch.features, batch_size, num_tokens)
-    if features is None:
+    if features is None or len(gold.structures.parts.part) > batch_size * num_tokens:
         return None
     shape = _padded_shape(gold.structures.shape, batch_size, num_tokens, tagger.head.max_width)
     arrays = {name: tensor.numpy() for name, tensor in features.items()}
@@ -88,7 +88,7 @@ def pack(batch: Batch, tagger: Tagger, batch_size: int) -> PackedBatch | None:
     arrays[GOLD + "lengths"] = padded(batch.lengths.numpy(), (batch_size,))
     segments = gold.structures.segments
     if segments is not None:
-        segments = segments._replace(offsets=np.pad(segments.offsets, (0, batch_size - len(batch)), "edge"))
+        segments = segments._replace(offsets=_extended(segments.offsets, batch_size + 1))
     return _in_one_block(arrays, shape, segments)
 
 
@@ -102,12 +102,11 @@ def padded_gold(gold: HeadGold, shape: tuple[int, ...]) -> dict[str, np.ndarray]
     filled = {
         "part": padded(np.ravel_multi_index(at, shape), (most,), nowhere),
         **{name: padded(arrays[name], (most,)) for name in ("sentence", "pair", "pair_sentence")},
-        "offsets": np.pad(arrays["offsets"], ((0, 0), (0, num_sentences + 1 - arrays["offsets"].shape[1])), "edge"),
+        "offsets": _extended(arrays["offsets"], num_sentences + 1),
     }
     if structures.covered is not None:
-        covered = structures.covered.numpy()
-        more = (num_sentences - covered.shape[0], num_tokens + 1 - covered.shape[1])
-        filled["covered"] = np.pad(covered, ((0, more[0]), (0, more[1])), "edge")
+        covered = _extended(structures.covered.numpy(), num_tokens + 1)
+        filled["covered"] = padded(covered, (num_sentences, num_tokens + 1))
     if gold.span_labels is not None:
         filled["span_labels"] = padded(gold.span_labels.numpy(), shape[: gold.span_labels.ndim], IGNORED)
     return filled
@@ -117,6 +116,13 @@ def padded(array: np.ndarray, shape: Sequence[int], value: int = 0) -> np.ndarra
     """Fill an array up to a shape."""
     result = np.full(shape, value, array.dtype)
     result[tuple(map(slice, array.shape))] = array
+    return result
+
+
+def _extended(array: np.ndarray, size: int) -> np.ndarray:
+    """Repeat the last entries up to a size of the last axis."""
+    result = np.empty((*array.shape[:-1], size), array.dtype)
+    result[..., : array.shape[-1]], result[..., array.shape[-1] :] = array, array[..., -1:]
     return result
 
 

@@ -19,6 +19,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from spansieve.config import TrainingConfig
+from spansieve.crf.kernels.dispatch import has_triton
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.training.optimizer import EMA
 from spansieve.training.packed_batches import Layout, PackedBatch
@@ -45,8 +46,12 @@ def step_graphs(
     obstacle = None
     if device.type != "cuda" or processes > 1:
         obstacle = f"one process on a GPU, got {processes} on {device.type}"
+    elif not has_triton():  # plain torch looks at all parts of gold, those that fill up, too
+        obstacle = "Triton, which is not installed"
     elif config.accumulation > 1:
         obstacle = f"training.accumulation=1, got {config.accumulation}"
+    elif not tagger.head.takes_padded_gold:
+        obstacle = f"a head with takes_padded_gold, got {type(tagger.head).__name__}"
     elif tagger.config.encoder.gradient_checkpointing:
         obstacle = "model.encoder.gradient_checkpointing=false, got true"
     if obstacle is not None:
