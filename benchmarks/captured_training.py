@@ -153,8 +153,8 @@ def run_epochs(
 
 def _run(folder: Path, way: str, seed: int, seconds: float, is_alone: bool) -> Run:
     results = json.loads((folder / f"{way}-{seed}" / RESULTS).read_text())
-    scores = (results[split]["micro"]["f1"] for split in ("dev", "test"))
-    return Run(way, seed, seconds, results["seconds"], *scores, is_alone)
+    dev, test = (results[split]["micro"]["f1"] for split in ("dev", "test"))
+    return Run(way, seed, seconds, results["seconds"], dev, test, is_alone)
 
 
 def run_rows(runs: Sequence[Run]) -> list[Row]:

@@ -20,7 +20,7 @@ from tests.training.encoders import tiny_encoder
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 STEPS = {"training__epochs": 8, "training__learning_rate": 0.01, "training__encoder_learning_rate": 0.003}
-PRESET = {"model__skip": True, "model__margin": 3.0, "model__labels_per_span": 2, "model__score_null": True}
+PRESET = {"model__skip": True, "model__margin": 3.0, "model__global_loss": "unfiltered", "model__score_null": True}
 
 
 def test_it_needs_one_batch_a_step():
@@ -86,29 +86,34 @@ def both_ways(folder, steps, **settings):
     return losses
 
 
+PAPER, PRESET_LOSS = {"model__head": "fsemicrf"}, {"model__head": "fsemicrf", **PRESET}
+CASES = [
+    (PAPER, "no"),
+    (PRESET_LOSS, "no"),
+    ({"model__head": "crf"}, "no"),
+    (PAPER, "bf16"),
+    (PRESET_LOSS, "bf16"),
+    (PAPER | {"model__features": "sum"}, "bf16"),
+    ({"model__head": "crf"}, "bf16"),
+    ({"model__head": "semicrf"}, "bf16"),
+    ({"model__head": "filter-only"}, "bf16"),
+    (PAPER | {"training__ema_decay": 0.9, "training__optimizer": "adam"}, "bf16"),
+    (PAPER | {"model__encoder__pooling": "mean", "training__clip": None}, "bf16"),
+    (PAPER | {"model__encoder__frozen": True}, "bf16"),
+]
+
+
 @needs_gpu
-@pytest.mark.parametrize("precision", ["no", "bf16"])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"model__head": "fsemicrf"},
-        {"model__head": "fsemicrf", **PRESET, "model__global_loss": "unfiltered"},
-        {"model__head": "fsemicrf", "model__features": "sum"},
-        {"model__head": "crf"},
-        {"model__head": "semicrf"},
-        {"model__head": "filter-only"},
-        {"model__head": "fsemicrf", "training__ema_decay": 0.9, "training__optimizer": "adam"},
-        {"model__head": "fsemicrf", "model__encoder__pooling": "mean", "training__clip": None},
-        {"model__head": "fsemicrf", "model__encoder__frozen": True},
-    ],
-    ids=lambda settings: "-".join(str(value) for value in settings.values()),
-)
-def test_replayed_steps_are_those_kernel_by_kernel(tmp_path, steps, encoder, settings, precision):
-    settings = {**runs.STILL, **STEPS, "model__encoder__name": encoder, "model__encoder__casing": True} | settings
+@pytest.mark.parametrize(("own", "precision"), CASES, ids=lambda case: str(case).replace("model__", ""))
+def test_replayed_steps_are_those_kernel_by_kernel(tmp_path, steps, encoder, own, precision):
+    settings = {**runs.STILL, **STEPS, "model__encoder__name": encoder, "model__encoder__casing": True} | own
     settings |= {"training__precision": precision, "training__batch_size": 5}  # 18 sentences: a step is short
     plain, replayed = both_ways(tmp_path, steps, **settings)
     assert len(plain) == 32
-    assert replayed == pytest.approx(plain, rel=5e-2 if precision == "bf16" else 2e-3, abs=2e-2)
+    apart = [abs(one - other) for one, other in zip(plain, replayed)]
+    print(own, precision, "first", plain[0], "last", plain[-1], "apart", max(apart[:8]), max(apart))
+    part, least = (5e-2, 5e-2) if precision == "bf16" else (2e-3, 5e-3)
+    assert replayed == pytest.approx(plain, rel=part, abs=least)
     assert plain[-1] < 0.7 * plain[0]
 
 

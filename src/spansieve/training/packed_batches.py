@@ -31,7 +31,7 @@ GOLD = "gold."  # before the names of what is not the encoder's
 
 
 class Entry(NamedTuple):
-    """Where an array is in the block."""
+    """An array of the block: what it is, and where."""
 
     name: str
     shape: tuple[int, ...]
@@ -100,7 +100,7 @@ def padded_gold(gold: HeadGold, shape: tuple[int, ...]) -> dict[str, np.ndarray]
     most = num_sentences * num_tokens
     nowhere = (num_tokens - 1) * prod(shape[2:])
     filled = {
-        "part": padded(np.ravel_multi_index(at, shape), (most,), nowhere),
+        "part": padded(np.asarray(np.ravel_multi_index(at, shape)), (most,), nowhere),
         **{name: padded(arrays[name], (most,)) for name in ("sentence", "pair", "pair_sentence")},
         "offsets": _extended(arrays["offsets"], num_sentences + 1),
     }

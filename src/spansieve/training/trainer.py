@@ -210,7 +210,7 @@ class Trainer:
                 self._backward(batch, num_sentences)
         self._backward(batches[-1], num_sentences)
         if self.config.clip is not None:
-            self._norm: Tensor | None = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
+            self._norm = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None and kept is not None:
@@ -262,7 +262,7 @@ class Trainer:
 
     def _open_sums(self) -> None:
         self._loss = self.progress.loss if self.accelerator.is_main_process else 0.0  # of the epoch, on this process
-        self._norm = None  # of the last step's gradient
+        self._norm: Tensor | None = None  # of the last step's gradient
         self._totals: list[Tensor] = []  # the losses since the last report
         self._sentences = self._tokens = 0
 
