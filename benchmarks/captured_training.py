@@ -1,5 +1,5 @@
-"""Training as CUDA graphs: whole steps of our models and of a token softmax, kernel by kernel and captured; runs from
-the start of the process to the saved model; and two processes on the CPU, which graphs leave alone."""
+"""Training as CUDA graphs: whole steps of our models and of a token softmax, kernel by kernel and captured, and runs
+from the start of the process to the saved model."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ CONTENDERS = {  # name on the page: preset and head
     SOFTMAX: ("pretrained", SOFTMAX),
     "FSemiCRF, the paper's loss": ("paper-conll2003", "fsemicrf"),
     "FSemiCRF, the preset's loss": ("pretrained", "fsemicrf"),
-    "CRF": ("pretrained", "crf"),
-    "Semi-CRF": ("pretrained", "semicrf"),
 }
+ROUNDS, STEPS = 7, 12
 EAGER, CAPTURED = "ms/step by kernels", "ms/step as graph"
 TIMES_EAGER, OF_CAPTURED = "× the softmax by kernels", "of the softmax as graph"
 WAYS = {"graphs": (), "kernels": ("--set", "training.cuda_graphs=false")}
@@ -50,17 +49,13 @@ ABOUT_RUNS = (
     "after any first run. The first run had the machine to itself, and the others ran side by side: their F1 counts, "
     "and their times do not."
 )
-ABOUT_PROCESSES = (
-    "The built-in encoder on the sample corpus, on the CPU, one thread a process; two processes are started as "
-    "`accelerate launch` starts them. Steps there are no graphs, whatever the setting: it is to leave them as they are."
-)
 
 
 # ---- Steps -----------------------------------------------------------------------------------------------------------
 
 
 def run_steps(
-    encoder: str, examples: Sequence[Example], batch_sizes: Sequence[int], rounds: int = 7, steps: int = 12
+    encoder: str, examples: Sequence[Example], batch_sizes: Sequence[int], rounds: int = ROUNDS, steps: int = STEPS
 ) -> list[dict[str, object]]:
     """One row per contender and batch size, on a GPU."""
     rows: list[dict[str, object]] = []
@@ -118,8 +113,9 @@ def run_epochs(
     epochs: int = 5,
     use_cpu: bool = False,
 ) -> list[Run]:
-    """Train by the command, on (train, dev, test): one run of graphs alone, then all others side by side."""
-    runs = [(way, seed) for way in WAYS for seed in range(seeds)]
+    """Train by the command, on (train, dev, test): one run of graphs alone, then all others side by side. Without
+    seeds there are no others."""
+    runs = [(way, seed) for way in WAYS for seed in range(seeds)] or [("graphs", 0)]
     arguments = [*map(str, data[:2]), "--test", str(data[2]), "--encoder", encoder, "--epochs", str(epochs)]
     arguments += [part for setting in settings for part in ("--set", setting)] + (["--cpu"] if use_cpu else [])
 
@@ -169,7 +165,7 @@ def run_rows(runs: Sequence[Run]) -> list[Row]:
         }
         for run in runs
     ]
-    for way in WAYS:
+    for way in dict.fromkeys(run.way for run in runs):
         some = [run for run in runs if run.way == way]
         dev, test = (Spread.of([getattr(run, split) for run in some]).percent() for split in ("dev", "test"))
         means = {"steps": way, "seed": "mean", "process, s": "", "training with scores, s": "", "dev F1": dev}
@@ -177,49 +173,16 @@ def run_rows(runs: Sequence[Run]) -> list[Row]:
     return rows
 
 
-# ---- Processes -------------------------------------------------------------------------------------------------------
-
-
-def run_processes(train: Path, dev: Path, num_sentences: int, folder: Path, epochs: int = 3) -> list[Row]:
-    """Sentences per second of training on the CPU, with one process and with two, by each setting of graphs."""
-    rows: list[Row] = []
-    for processes in (1, 2):
-        for way in WAYS:
-            output = folder / f"{way}-{processes}"
-            launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-            command = ["-m", "spansieve", "train", str(train), str(dev), "--cpu", "--epochs", str(epochs)]
-            subprocess.run(
-                [sys.executable, *launch, *command, *WAYS[way], "--output", str(output)],
-                check=True,
-                stdout=subprocess.DEVNULL,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )
-            results = json.loads((output / RESULTS).read_text())
-            rows.append(
-                {
-                    "processes": processes,
-                    "training.cuda_graphs": "not set" if way == "graphs" else "false",
-                    "sentences/s": f"{epochs * num_sentences / results['seconds']:,.0f}",
-                    "loss of the last epoch": f"{results['history'][-1]['loss']:.4f}",
-                }
-            )
-    return rows
-
-
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def captured_page(
-    steps: Sequence[dict[str, object]], runs: Sequence[Run], processes: Sequence[Row], encoder: str, epochs: int = 5
-) -> ResultPage:
-    about = ABOUT_STEPS.format(rounds=7, steps=12)
+def captured_page(steps: Sequence[dict[str, object]], runs: Sequence[Run], encoder: str, epochs: int = 5) -> ResultPage:
+    about = ABOUT_STEPS.format(rounds=ROUNDS, steps=STEPS)
     parts: list[str | Table | Figure] = [Table(steps, "Steps", about), draw(steps)]
     if runs:
         alone = next(run for run in runs if run.is_alone)
         verdict = f"{epochs} epochs took {alone.seconds:.1f} s from the start of the process to its end."
         parts.append(Table(run_rows(runs), f"Runs of {epochs} epochs", f"{ABOUT_RUNS} {verdict}"))
-    if processes:
-        parts.append(Table(processes, "Two processes on the CPU", ABOUT_PROCESSES))
     return ResultPage("training_cuda", f"Training as CUDA graphs on {encoder}", parts, csv=steps, device="cuda")
 
 

@@ -6,18 +6,23 @@ turns.
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from importlib.util import find_spec
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.result_page import ResultPage, Table
+from benchmarks.result_page import ResultPage, Row, Table
 from benchmarks.timings import seconds_of, timed_in_rounds
 from spansieve.config import Config, TrainingConfig, with_settings
 from spansieve.crf.losses import IGNORED
@@ -29,10 +34,16 @@ from spansieve.models.tagger import Batch, Tagger
 from spansieve.segments import LabelSet
 from spansieve.training.optimizer import build_optimizer, rates, set_rates
 from spansieve.training.packed_batches import pack
+from spansieve.training.run_folder import RESULTS
 from spansieve.training.step_graphs import StepGraphs, StepInputs
 
 SOFTMAX, PEER = "token softmax", "pytorch-crf"
 OURS = ("fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only")
+ABOUT_PROCESSES = (
+    "`spansieve train --cpu` with the built-in encoder on the sample corpus, scores on dev included, one thread a "
+    "process; two processes are started as `accelerate launch` starts them. Steps there are no CUDA graphs, whatever "
+    "the setting: the losses are the same."
+)
 RATES = TrainingConfig(warmup=0.0)  # half of the full rates in the second of two steps
 
 
@@ -141,9 +152,35 @@ def run_throughput(
     return rows
 
 
-def training_speed_page(rows: Sequence[dict[str, object]], encoder: str, device: str) -> ResultPage:
+def run_processes(train: Path, dev: Path, num_sentences: int, folder: Path, epochs: int = 3) -> list[Row]:
+    """Sentences per second of training on the CPU, with one process and with two, by each setting of CUDA graphs."""
+    rows: list[Row] = []
+    for processes in (1, 2):
+        for value in ("none", "false"):
+            output = folder / f"{value}-{processes}"
+            launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+            command = ["-m", "spansieve", "train", str(train), str(dev), "--cpu", "--epochs", str(epochs)]
+            command += ["--set", f"training.cuda_graphs={value}", "--output", str(output)]
+            one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+            subprocess.run([sys.executable, *launch, *command], check=True, stdout=subprocess.DEVNULL, env=one_thread)
+            results = json.loads((output / RESULTS).read_text())
+            rows.append(
+                {
+                    "processes": processes,
+                    "training.cuda_graphs": value,
+                    "sentences/s": f"{epochs * num_sentences / results['seconds']:,.0f}",
+                    "loss of the last epoch": f"{results['history'][-1]['loss']:.4f}",
+                }
+            )
+    return rows
+
+
+def training_speed_page(
+    rows: Sequence[dict[str, object]], encoder: str, device: str, processes: Sequence[Row] = ()
+) -> ResultPage:
     title = f"Training steps on {encoder}"
-    return ResultPage(f"throughput_{encoder}_{device}", title, [Table(rows)], csv=rows, device=device)
+    tables = [Table(rows), *([Table(processes, "Two processes on the CPU", ABOUT_PROCESSES)] if processes else [])]
+    return ResultPage(f"throughput_{encoder}_{device}", title, tables, csv=rows, device=device)
 
 
 def _names() -> list[str]:

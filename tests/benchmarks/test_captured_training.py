@@ -14,11 +14,10 @@ from benchmarks.captured_training import (
     Run,
     captured_page,
     run_epochs,
-    run_processes,
     run_rows,
     run_steps,
 )
-from benchmarks.training_speed import SOFTMAX
+from benchmarks.training_speed import SOFTMAX, run_processes
 from spansieve.data.formats import write_examples
 from tests.benchmarks.terminal import terminal as terminal
 from tests.training import runs
@@ -62,7 +61,7 @@ def test_the_page(tmp_path):
         for way in ("graphs", "kernels")
         for seed in (0, 1)
     ]
-    page = captured_page(steps, made, [{"processes": 2, "sentences/s": "900"}], "tiny").write(tmp_path, "a command")
+    page = captured_page(steps, made, "tiny").write(tmp_path, "a command")
     text = page.read_text()
     assert "5 epochs took 40.0 s from the start of the process to its end." in text
     assert "| graphs | mean |  |  | 94.00 ± 0.00 | 90.00 ± 0.00 |" in text

@@ -25,6 +25,7 @@ from spansieve.training.optimizer import EMA
 from spansieve.training.packed_batches import Layout, PackedBatch
 from spansieve.training.run_folder import TrainingError
 
+BY_DEFAULT = True  # steps on one GPU are captured where training.cuda_graphs is not set
 MEGABYTE = 1 << 20
 STEPS_AHEAD = 8  # of the device, that the host may be
 FREE_PART = 2  # one part in so many of the free memory of the device is for graphs, unless a setting says how much
@@ -41,19 +42,19 @@ def step_graphs(
     """Make what captures the steps of a run; None where steps cannot be captured, which is warned of on a GPU, or where
     they are not to be."""
     device, processes, is_demanded = accelerator.device, accelerator.num_processes, config.cuda_graphs
-    if is_demanded is False or (is_demanded is None and device.type != "cuda"):
+    if is_demanded is False or (is_demanded is None and not (BY_DEFAULT and device.type == "cuda")):
         return None
     obstacle = None
     if device.type != "cuda" or processes > 1:
         obstacle = f"one process on a GPU, got {processes} on {device.type}"
-    elif not has_triton():  # plain torch looks at all parts of gold, those that fill up, too
-        obstacle = "Triton, which is not installed"
     elif config.accumulation > 1:
         obstacle = f"training.accumulation=1, got {config.accumulation}"
     elif not tagger.head.takes_padded_gold:
         obstacle = f"a head with takes_padded_gold, got {type(tagger.head).__name__}"
     elif tagger.config.encoder.gradient_checkpointing:
         obstacle = "model.encoder.gradient_checkpointing=false, got true"
+    elif not has_triton():  # plain torch looks at all parts of gold, those that fill up, too
+        obstacle = "Triton, which is not installed"
     if obstacle is not None:
         if is_demanded:
             raise ValueError(f"training.cuda_graphs needs {obstacle}")
