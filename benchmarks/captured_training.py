@@ -34,7 +34,7 @@ CONTENDERS = {  # name on the page: preset and head
 ROUNDS, STEPS = 7, 12
 EAGER, CAPTURED = "ms/step by kernels", "ms/step as graph"
 TIMES_EAGER, OF_CAPTURED = "× the softmax by kernels", "of the softmax as graph"
-WAYS = {"graphs": (), "kernels": ("--set", "training.cuda_graphs=false")}
+WAYS = {"graphs": "none", "kernels": "false"}  # by the value of training.cuda_graphs
 ABOUT_STEPS = (
     "Whole training steps in bf16 autocast: encoder, loss, gradient, clipping, fused AdamW (Adam for the paper's "
     "recipe). All contenders have a copy of the encoder and the same batches, and take turns; medians of {rounds} "
@@ -120,7 +120,12 @@ def run_epochs(
     arguments += [part for setting in settings for part in ("--set", setting)] + (["--cpu"] if use_cpu else [])
 
     def start(way: str, seed: int) -> subprocess.Popen[bytes]:
-        own = [*WAYS[way], "--set", f"training.seed={seed}", "--output", str(folder / f"{way}-{seed}")]
+        own = [
+            f"--set=training.cuda_graphs={WAYS[way]}",
+            f"--set=training.seed={seed}",
+            "--output",
+            str(folder / f"{way}-{seed}"),
+        ]
         command = [sys.executable, "-m", "spansieve", "train", *arguments, *own]
         return subprocess.Popen(
             command, stdout=subprocess.DEVNULL, env=os.environ | {"TOKENIZERS_PARALLELISM": "false"}

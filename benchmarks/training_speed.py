@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from benchmarks.result_page import ResultPage, Row, Table
 from benchmarks.timings import seconds_of, timed_in_rounds
-from spansieve.config import Config, TrainingConfig, with_settings
+from spansieve.config import Config, with_settings
 from spansieve.crf.losses import IGNORED
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
@@ -44,7 +44,7 @@ ABOUT_PROCESSES = (
     "process; two processes are started as `accelerate launch` starts them. Steps there are no CUDA graphs, whatever "
     "the setting: the losses are the same."
 )
-RATES = TrainingConfig(warmup=0.0)  # half of the full rates in the second of two steps
+PART = 0.5  # of the full learning rates
 
 
 class TokenHead(nn.Module):
@@ -93,7 +93,7 @@ class Contender:
         batches, weights = [batch.to(device) for batch in self.batches], self.weights
 
         def run() -> None:
-            set_rates(self.optimizer, RATES, 1, 2)
+            set_rates(self.optimizer, rates(self.optimizer, PART))
             for batch in batches:
                 loss = reduce(torch.add, self.losses(batch).values()).sum() / len(batch)
                 with torch.autograd.set_multithreading_enabled(False):  # as the training loop has it
@@ -108,7 +108,7 @@ class Contender:
         """What takes all the steps once, as CUDA graphs, from padded batches on the host, which it copies."""
         graphs = StepGraphs(self.losses, self.weights, self.optimizer, clip=1.0, is_demanded=True)
         packed = [pack(batch, self.tagger, batch_size) for batch in self.batches]
-        inputs = StepInputs(batch_size, rates(self.optimizer, 0.5), None, seed=0)
+        inputs = StepInputs(batch_size, rates(self.optimizer, PART), None, seed=0)
 
         def run() -> None:
             for batch in packed:

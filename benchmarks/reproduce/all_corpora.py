@@ -94,12 +94,13 @@ def plans_for(
 
 def preset_prints() -> dict[str, str]:
     """A fingerprint of the settings of each of the two presets; those of vectors say nothing where there are none, and
-    those of CUDA graphs, which change the speed of a step and not its result, where they are left to the device."""
+    neither does a bound on the memory of CUDA graphs."""
     prints = {}
     for name in ("builtin", "pretrained"):
         settings = to_dict(preset(name))
-        if settings["training"]["cuda_graphs"] is None and settings["training"].pop("graph_memory") is None:
-            settings["training"]["cuda_graphs"] = False  # as it was when the page was made
+        settings["training"]["cuda_graphs"] = bool(settings["training"]["cuda_graphs"])
+        if settings["training"]["graph_memory"] is None:
+            del settings["training"]["graph_memory"]
         for setting in ("vectors", "max_vectors", "train_vectors"):
             if not settings["model"]["builtin"][setting]:
                 del settings["model"]["builtin"][setting]

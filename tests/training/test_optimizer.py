@@ -8,7 +8,7 @@ from torch import nn
 
 from spansieve.config import TrainingConfig
 from spansieve.models.tagger import Tagger
-from spansieve.training.optimizer import EMA, build_optimizer, rate_part, set_rates
+from spansieve.training.optimizer import EMA, build_optimizer, rate_part, rates, set_rates
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -97,7 +97,7 @@ def test_every_group_keeps_its_own_full_rate():
     groups = [{"params": [one], "lr": 1.0, "full_rate": 1.0}, {"params": [two], "lr": 0.1, "full_rate": 0.1}]
     optimizer = torch.optim.Adam(groups)
     for _ in range(2):  # it does not add up
-        assert set_rates(optimizer, TrainingConfig(warmup=0.0), 5, 10) == 0.5
+        set_rates(optimizer, rates(optimizer, 0.5))
         assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.05]
 
 

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from spansieve.crf.gold import Parts
 from spansieve.data.batching import plan_epoch
 from spansieve.data.example import Example
+from spansieve.models.head import HeadGold
 from spansieve.models.heads import HEADS
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.training.packed_batches import HEADER, pack
@@ -38,18 +39,21 @@ def batch_of(tagger: Tagger, examples: list[Example]) -> Batch:
 
 
 def unpacked(tagger: Tagger, batch: Batch, batch_size: int) -> Batch:
-    """The padded batch, without the parts of gold that fill up: the kernels of the CPU look at all that there are."""
     packed = pack(batch, tagger, batch_size)
     assert packed is not None
     made, header = packed.on(packed.data)
     assert header.shape == (HEADER,)
-    parts = made.gold.structures.parts
+    return unpadded_gold(made)
+
+
+def unpadded_gold(batch: Batch) -> Batch:
+    """A padded batch without the parts of gold that fill up: the kernels of the CPU look at all that there are."""
+    assert isinstance(batch.gold, HeadGold)
+    parts = batch.gold.structures.parts
     num_parts, num_pairs = parts.offsets[:, -1].tolist()
-    cut = Parts(
-        parts.part[:num_parts], parts.sentence[:num_parts], parts.pair[:num_pairs], parts.pair_sentence[:num_pairs],
-        parts.offsets,
-    )  # fmt: skip
-    return replace(made, gold=replace(made.gold, structures=replace(made.gold.structures, parts=cut)))
+    own = (parts.part[:num_parts], parts.sentence[:num_parts], parts.pair[:num_pairs], parts.pair_sentence[:num_pairs])
+    structures = replace(batch.gold.structures, parts=Parts(*own, parts.offsets))
+    return replace(batch, gold=replace(batch.gold, structures=structures))
 
 
 def gradients(tagger: Tagger, batch: Batch) -> tuple[dict, list]:

@@ -73,7 +73,8 @@ class CRF(Head):
         (tag_scores,) = scores
         if self.constraints.is_allowed.device != tag_scores.device:  # once: a copy has no place in each step
             masks = (self.constraints.is_allowed, self.constraints.can_start, self.constraints.can_end)
-            self.constraints = TagConstraints(*(mask.to(tag_scores.device) for mask in masks))
+            with torch.inference_mode(False):  # what is made there, no later loss may take
+                self.constraints = TagConstraints(*(mask.to(tag_scores.device) for mask in masks))
         return LinearChain(tag_scores, self.transition, lengths, self.constraints)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:

@@ -55,7 +55,7 @@ class Head(nn.Module):
 
     kind: ClassVar[Kind]
     # Whether the loss of an empty sentence is 0, and parts of gold beyond `Parts.offsets` count for nothing on a GPU:
-    # steps are then captured as CUDA graphs, of batches that are filled up to few shapes.
+    # steps can then be captured as CUDA graphs, of batches that are filled up to few shapes.
     takes_padded_gold: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:

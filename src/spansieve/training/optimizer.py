@@ -6,7 +6,7 @@ Learning rates follow from the number of the step alone, so there is nothing to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -36,17 +36,15 @@ def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optim
     return kind(listed, fused=True, capturable=tagger.device.type == "cuda")
 
 
-def set_rates(optimizer: torch.optim.Optimizer, config: TrainingConfig, step: int, num_steps: int) -> float:
-    """Set the learning rates of the step with this number, from 0. Returns the part of the full rates that it gets."""
-    part = rate_part(config, step, num_steps)
-    for group, rate in zip(optimizer.param_groups, rates(optimizer, part)):
-        group["lr"] = rate
-    return part
-
-
 def rates(optimizer: torch.optim.Optimizer, part: float) -> list[float]:
     """The learning rate of each group, at a part of the full ones."""
     return [group["full_rate"] * part for group in optimizer.param_groups]
+
+
+def set_rates(optimizer: torch.optim.Optimizer, rates: Sequence[float]) -> None:
+    """Set the learning rate of each group."""
+    for group, rate in zip(optimizer.param_groups, rates):
+        group["lr"] = rate
 
 
 def rate_part(config: TrainingConfig, step: int, num_steps: int) -> float:

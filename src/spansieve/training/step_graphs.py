@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from typing import NamedTuple
 
@@ -25,7 +25,6 @@ from spansieve.training.optimizer import EMA
 from spansieve.training.packed_batches import Layout, PackedBatch
 from spansieve.training.run_folder import TrainingError
 
-BY_DEFAULT = True  # steps on one GPU are captured where training.cuda_graphs is not set
 MEGABYTE = 1 << 20
 STEPS_AHEAD = 8  # of the device, that the host may be
 FREE_PART = 2  # one part in so many of the free memory of the device is for graphs, unless a setting says how much
@@ -42,7 +41,7 @@ def step_graphs(
     """Make what captures the steps of a run; None where steps cannot be captured, which is warned of on a GPU, or where
     they are not to be."""
     device, processes, is_demanded = accelerator.device, accelerator.num_processes, config.cuda_graphs
-    if is_demanded is False or (is_demanded is None and not (BY_DEFAULT and device.type == "cuda")):
+    if is_demanded is False or (is_demanded is None and device.type != "cuda"):
         return None
     obstacle = None
     if device.type != "cuda" or processes > 1:
@@ -174,6 +173,7 @@ class StepGraphs:
         finally:
             self.optimizer.zero_grad(set_to_none=True)
             torch.cuda.current_stream(self.device).wait_stream(self._stream)
+        self.memory += len(inputs)
         return CapturedStep(graph, inputs)
 
     def _warn_once(self, reason: str) -> None:
@@ -190,18 +190,9 @@ class StepGraphs:
         torch.cuda.reset_peak_memory_stats(self.device)
         with _no_synchronisation():
             self._backward(batch, header)
-        if not self.optimizer.state:
-            self._fill_optimizer_state()
-        return torch.cuda.max_memory_allocated(self.device) - before
-
-    def _fill_optimizer_state(self) -> None:
-        """Make the optimizer's state, which it makes in its first step, and leave it and the weights as they were."""
-        torch._foreach_zero_([p.grad for p in self.parameters if p.grad is not None])
-        for group in self.optimizer.param_groups:
-            group["lr"] = 0.0
-        self.optimizer.step()
-        for state in self.optimizer.state.values():
-            state["step"].zero_()
+        needed = torch.cuda.max_memory_allocated(self.device) - before
+        fill_state(self.optimizer, self.parameters)
+        return needed
 
     def _capture(self, batch: Batch, header: Tensor) -> torch.cuda.CUDAGraph:
         self.optimizer.zero_grad(set_to_none=True)  # those of the graph are in its pool
@@ -212,8 +203,11 @@ class StepGraphs:
         graph.capture_begin(self._pool, capture_error_mode="thread_local")
         try:
             self._step(batch, header)
-        finally:
-            graph.capture_end()
+        except BaseException:
+            with suppress(RuntimeError):  # which says only that something failed before
+                graph.capture_end()
+            raise
+        graph.capture_end()
         self.memory += torch.cuda.memory_reserved(self.device) - reserved
         return graph
 
@@ -234,6 +228,23 @@ class StepGraphs:
         with torch.autograd.set_multithreading_enabled(False):
             (total * header[0]).backward()
         return total.detach()
+
+
+def fill_state(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> None:
+    """Make the optimizer's state of parameters that have a gradient and none yet, as it is before a first step. Made in
+    a capture, it would be new in each replay. Gradients are lost; all else stays as it is."""
+    is_new = [parameter.grad is not None and parameter not in optimizer.state for parameter in parameters]
+    new = [parameter for parameter, is_without in zip(parameters, is_new) if is_without]
+    optimizer.zero_grad(set_to_none=True)
+    for parameter in new:
+        parameter.grad = torch.zeros_like(parameter)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    for parameter in new:
+        for tensor in optimizer.state[parameter].values():
+            tensor.zero_()
 
 
 @contextmanager

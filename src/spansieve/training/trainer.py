@@ -34,7 +34,7 @@ from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.persistence.manifest import refusing
 from spansieve.training.callbacks import EpochReport, Observer, StepReport, learnable_gold, vector_coverage
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
-from spansieve.training.optimizer import EMA, build_optimizer, rates, set_rates
+from spansieve.training.optimizer import EMA, build_optimizer, rate_part, rates, set_rates
 from spansieve.training.packed_batches import PackedBatch, pack
 from spansieve.training.run_folder import CHECKPOINTS, LOGS, MODEL, TrainingError, on_disk
 from spansieve.training.step_graphs import StepInputs, step_graphs
@@ -182,11 +182,11 @@ class Trainer:
             self.before_step(self.progress.step, self.tagger)
         # The step's own seed: there is no state of chance to restore, and each process draws its own.
         seed = (self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index
-        torch.manual_seed(seed % 2**63)
-        part = set_rates(self.optimizer, self.config, self.progress.step, self.num_steps)
+        part = rate_part(self.config, self.progress.step, self.num_steps)
         kept = None if self.ema is None else self.ema.kept(self.progress.step + 1)
-        if not self._replayed(prepared, StepInputs(len(step), rates(self.optimizer, part), kept, seed % 2**63)):
-            self._step_by_kernels(prepared.batches, len(step), kept)
+        inputs = StepInputs(len(step), rates(self.optimizer, part), kept, seed % 2**63)
+        if not self._replayed(prepared, inputs):
+            self._step_by_kernels(prepared.batches, inputs)
         self.progress.step += 1
         self.progress.in_epoch += 1
         self._sentences += len(step)
@@ -204,17 +204,19 @@ class Trainer:
             self._norm = self.graphs.norm
         return is_taken
 
-    def _step_by_kernels(self, batches: Sequence[Batch], num_sentences: int, kept: float | None) -> None:
+    def _step_by_kernels(self, batches: Sequence[Batch], inputs: StepInputs) -> None:
+        torch.manual_seed(inputs.seed)
+        set_rates(self.optimizer, inputs.rates)
         for batch in batches[:-1]:
             with self.accelerator.no_sync(self.model):
-                self._backward(batch, num_sentences)
-        self._backward(batches[-1], num_sentences)
+                self._backward(batch, inputs.num_sentences)
+        self._backward(batches[-1], inputs.num_sentences)
         if self.config.clip is not None:
             self._norm = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        if self.ema is not None and kept is not None:
-            self.ema.update(kept)
+        if self.ema is not None and inputs.kept is not None:
+            self.ema.update(inputs.kept)
 
     def _is_report_due(self) -> bool:
         """Whether to report: by the clock; with several processes, by the count of steps, on which all agree."""
@@ -279,7 +281,7 @@ class Trainer:
                 raise self._diverged(name, float(value))
         return mean
 
-    def _report_step(self, rate_part: float) -> None:
+    def _report_step(self, part: float) -> None:
         tokens, elapsed = self._tokens, time.monotonic() - self._reported
         loss = self._take_in_losses()
         self._reported = time.monotonic()
@@ -288,7 +290,7 @@ class Trainer:
         seconds_left = self.progress.seconds / step * (self.num_steps - step)
         if self.accelerator.is_main_process:
             self.observer.on_step(StepReport(step, self.num_steps, epoch, loss, tokens / elapsed, seconds_left))
-            self.accelerator.log({"train/loss": loss, "train/rate": rate_part}, step=step)
+            self.accelerator.log({"train/loss": loss, "train/rate": part}, step=step)
 
     def _clock(self) -> None:
         self.progress.seconds = self._seconds_before + time.monotonic() - self._started
