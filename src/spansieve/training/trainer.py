@@ -201,7 +201,7 @@ class Trainer:
         is_taken = self.graphs(prepared.packed, inputs)
         if is_taken:
             self._totals.append(self.graphs.total.clone())
-            self._norm = self.graphs.norm
+            self._norm: Tensor | None = self.graphs.norm
         return is_taken
 
     def _step_by_kernels(self, batches: Sequence[Batch], inputs: StepInputs) -> None:
@@ -264,7 +264,7 @@ class Trainer:
 
     def _open_sums(self) -> None:
         self._loss = self.progress.loss if self.accelerator.is_main_process else 0.0  # of the epoch, on this process
-        self._norm: Tensor | None = None  # of the last step's gradient
+        self._norm = None  # of the last step's gradient
         self._totals: list[Tensor] = []  # the losses since the last report
         self._sentences = self._tokens = 0
 
