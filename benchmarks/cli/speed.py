@@ -43,18 +43,54 @@ def training_speed(
     encoder: Annotated[str, typer.Argument(help="a Hugging Face encoder's name or folder, or builtin")],
     data: Annotated[Path | None, typer.Option(help="training data; the sample corpus if not given")] = None,
     device: Device = "cuda",
-    batch: Annotated[list[int] | None, typer.Option(help="sentences in a batch; 8 and 32 if not given")] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(help="sentences in a batch; 8 and 32, or with --graphs 8 and 16, if not given")
+    ] = None,
+    graphs: Annotated[bool, typer.Option("--graphs", help="steps as CUDA graphs, beside steps by kernels")] = False,
+    dev: Annotated[
+        Path | None, typer.Option(help="with --graphs: train for five epochs, too, and score on this")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="and on this")] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(min=0, help="of these runs, by graphs and by kernels each; 0: one run by graphs, for its time"),
+    ] = 3,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="a setting of these runs")] = None,
     out: Out = RESULTS,
 ) -> None:
     """Whole training steps of our models, of a token softmax and of pytorch-crf on one encoder."""
-    from benchmarks.training_speed import run_throughput, training_speed_page
-    from spansieve.data.formats import read_examples
+    from tempfile import TemporaryDirectory
+
+    from benchmarks.captured_training import captured_page, run_epochs, run_rows, run_steps
+    from benchmarks.training_speed import run_processes, run_throughput, training_speed_page
+    from spansieve.data.formats import read_examples, write_examples
     from spansieve.data.sample import sample_corpus
 
+    if (dev is None) != (test is None) or (dev is not None and (data is None or not graphs)):
+        raise ValueError("--dev and --test go together, with --graphs and --data, got one without the others")
+    if graphs and device != "cuda":
+        raise ValueError(f"--graphs needs --device cuda, got {device}")
     examples = sample_corpus().train if data is None else read_examples(data)
-    rows = run_throughput(encoder, examples, batch or [8, 32], device)
-    show(rows)
-    write(training_speed_page(rows, Path(encoder).name, device), out)
+    name = Path(encoder).name
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if not graphs:
+            rows, processes = run_throughput(encoder, examples, batch or [8, 32], device), []
+            show(rows)
+            if device == "cpu":
+                corpus = sample_corpus()
+                write_examples(corpus.train, folder / "train.jsonl")
+                write_examples(corpus.dev, folder / "dev.jsonl")
+                processes = run_processes(folder / "train.jsonl", folder / "dev.jsonl", len(corpus.train), folder)
+                show(processes)
+            write(training_speed_page(rows, name, device, processes), out)
+            return
+        rows, runs = run_steps(encoder, examples, batch or [8, 16]), []
+        show(rows)
+        if data is not None and dev is not None and test is not None:
+            runs = run_epochs(encoder, (data, dev, test), seeds, folder, settings or ())
+            show(run_rows(runs))
+        write(captured_page(rows, runs, name), out)
 
 
 def tagging(

@@ -23,6 +23,7 @@ class CRF(Head):
     """The linear-chain CRF of Lafferty et al. (2001) over BIO or BIOES tags."""
 
     kind = "linear-chain"
+    takes_padded_gold = True
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
@@ -72,6 +73,10 @@ class CRF(Head):
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> LinearChain:
         (tag_scores,) = scores
+        if self.constraints.is_allowed.device != tag_scores.device:  # once: a copy has no place in each step
+            masks = (self.constraints.is_allowed, self.constraints.can_start, self.constraints.can_end)
+            with torch.inference_mode(False):  # what is made there, no later loss may take
+                self.constraints = TagConstraints(*(mask.to(tag_scores.device) for mask in masks))
         return LinearChain(tag_scores, self.transition, lengths, self.constraints)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:
