@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+
 from spansieve.segments import NamedSegment
 
 # The probability of an entity under a model that filters: its marginal given what the filter kept, or that times the
@@ -17,6 +19,7 @@ class Prediction(NamedTuple):
 
     segments: list[NamedSegment]
     probabilities: list[float] | None  # of each segment, where they were wanted
+    coverage: np.ndarray | None = None  # (L, labels), where wanted: P(the token is part of an entity of this label)
 
 
 class KBest(NamedTuple):

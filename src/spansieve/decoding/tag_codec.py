@@ -36,8 +36,10 @@ class TagCodec:
         self.names = ["O", *(f"{prefix}-{name}" for name in labels for prefix in PREFIXES[scheme])]
         self._of_label = [_label_tags(label, scheme) for label in range(1, len(labels))]
         self._opened = np.zeros(len(self.names), np.int64)  # the label of which a tag opens a segment; 0: of none
+        self.label_of_tag = np.zeros(len(self.names), np.int64)
         for label, tags in enumerate(self._of_label, start=1):
             self._opened[[tags.first, tags.single]] = label
+            self.label_of_tag[list(tags)] = label
 
     def __len__(self) -> int:
         return len(self.names)

@@ -50,12 +50,16 @@ def predict_segments(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
+    coverage_margin: float | None = None,
 ) -> list[Prediction]:
-    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch."""
+    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch. With a
+    margin for it, the coverage of tokens is computed, too (see `Decoder.covering`)."""
     was_training = tagger.training
     tagger.eval()
     try:
         backend = TorchBackend(tagger, probability, on_batch)
+        if coverage_margin is not None:
+            backend.decoder = backend.decoder.covering(coverage_margin)
         return predict_with(backend, sentences, with_probabilities, constraints, batch_tokens)
     finally:
         tagger.train(was_training)
@@ -136,8 +140,8 @@ class TorchBackend:
             except ScoreError as error:
                 raise ModelError(f"the model's weights give no scores to decode: {error}") from error
             return lambda: decoded
-        is_known = any(rule.is_knowledge for rule in rules or ())
-        if is_known or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):
+        needs_all = self.decoder.widened_by is not None or any(rule.is_knowledge for rule in rules or ())
+        if needs_all or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):
             arrays = to_host([part.contiguous() for part in scores])
             return lambda: self.decoder(arrays(), lengths, with_probabilities, rules)
         if kind == "semi-markov":

@@ -95,6 +95,10 @@ class Predictor(TextPredictor):
         options = (self.batch_tokens, self.probability, constraints)
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        options = (self.batch_tokens, self.probability, None, margin)
+        return predict_segments(self.tagger, sentences, True, None, *options)
+
     def explain_tokens(
         self,
         sentences: Sequence[Sequence[str]],

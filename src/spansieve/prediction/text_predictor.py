@@ -12,6 +12,7 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.character_constraints import placed
 from spansieve.decoding.constraints import Constraints, checked_constraints, with_threshold
+from spansieve.decoding.coverage import Coverage, coverage_of
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
 from spansieve.segments import Entity
@@ -67,6 +68,11 @@ class TextPredictor(ABC):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
+
+    @abstractmethod
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        """Predict sentences that are tokens already, with the coverage of each token: P(it is part of an entity of this
+        label). The margin of a filter is larger by so much; infinity keeps all spans."""
 
     def explain_tokens(
         self,
@@ -126,6 +132,16 @@ class TextPredictor(ABC):
         for piece, prediction in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, prediction)
         return entities
+
+    def coverage(self, texts: Collection[str], sentences: bool = True, margin: float = 0.0) -> list[Coverage]:
+        """Compute how probable it is of each token of each text that it is part of an entity, by label. With a margin
+        the filter keeps more than it does in prediction; infinity keeps all spans."""
+        texts = listed(texts)
+        pieces = self.pieces(texts, sentences)
+        of_text: list[list[tuple[list[Token], Prediction]]] = [[] for _ in texts]
+        for piece, prediction in zip(pieces, self.cover_tokens(words_of(pieces), margin)):
+            of_text[piece.text].append((piece.tokens, prediction))
+        return [coverage_of(text, self.labels, found) for text, found in zip(texts, of_text)]
 
     def stream(
         self,

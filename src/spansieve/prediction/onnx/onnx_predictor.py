@@ -6,6 +6,7 @@ Axes: B sentences, L tokens, D features.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from math import prod
 from pathlib import Path
 from textwrap import shorten
@@ -92,6 +93,9 @@ class OnnxPredictor(TextPredictor):
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
         return predict_with(self.backend, sentences, probabilities, constraints, self.batch_tokens)
 
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        return predict_with(self.backend.covering(margin), sentences, True, batch_tokens=self.batch_tokens)
+
 
 class OnnxBackend:
     """A model run by ONNX Runtime on the CPU, as the batch loop takes it."""
@@ -104,6 +108,12 @@ class OnnxBackend:
         self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
         # Spans that start in one block of tokens end in the next.
         self._beyond = (self.support.max_width or 1) - 1
+
+    def covering(self, margin: float) -> OnnxBackend:
+        """Return the same model with a decoder that computes the coverage of tokens, too."""
+        backend = copy(self)
+        backend._decoder = self._decoder.covering(margin)
+        return backend
 
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
