@@ -22,6 +22,7 @@ from spansieve.cli import (
     predict,
     predict_files,
     publish,
+    redact,
     serve,
     train,
 )
@@ -42,6 +43,7 @@ COMMANDS = (
     evaluate.evaluate,
     predict.predict,
     predict_files.predict_files,
+    redact.redact,
     annotation.rank,
     annotation.suggest,
     audit.audit,
