@@ -89,6 +89,14 @@ def test_coverage_is_that_of_enumeration(name, settings, seed):
             for segment in entities_by_definition(head, one.structure):
                 expected[segment.start : segment.end, segment.label - 1] += p
         np.testing.assert_allclose(prediction.coverage, expected.clip(max=1), atol=1e-5)
+        counts = [
+            sum(
+                p * sum(s.label == y for s in entities_by_definition(head, one.structure))
+                for p, one in listed.probabilities(b)
+            )
+            for y in (1, 2)
+        ]
+        np.testing.assert_allclose(prediction.expected, counts, atol=1e-5)
 
 
 @pytest.mark.parametrize("margin", [2.0, np.inf])

@@ -46,6 +46,9 @@ class BatchScores(Protocol):
         over it, of which a segmentation has at most one. Under a model that nests it may have several; there it is how
         many are expected, or 1 where that is less. Column 0, of null, has no meaning."""
 
+    def expected_counts(self) -> np.ndarray:
+        """Return how many entities of each label are expected, (B, Y); column 0, of null, has no meaning."""
+
 
 @dataclass(frozen=True, eq=False)
 class ChainScores:
@@ -75,13 +78,20 @@ class ChainScores:
         return self.codec.probabilities(Chain.from_scores(scores, transition, self.lengths), segments, tags_of)
 
     def coverage(self) -> np.ndarray:
+        return self._by_label(self.codec.label_of_tag)
+
+    def expected_counts(self) -> np.ndarray:
+        return self._by_label(self.codec.opened).sum(1)
+
+    def _by_label(self, label_of_tag: np.ndarray) -> np.ndarray:
+        """Add up the marginals of the tags of each label, (B, L, Y)."""
         automaton, scores, transition = self._chain
         marginals = cpu.linear_chain_sums(scores, transition, self.lengths, True, self.threads).marginals
-        label = self.codec.label_of_tag if automaton is None else self.codec.label_of_tag[automaton.base]
-        covered = np.zeros((*marginals.shape[:2], self.codec.num_labels + 1))
+        label = label_of_tag if automaton is None else label_of_tag[automaton.base]
+        sums = np.zeros((*marginals.shape[:2], self.codec.num_labels + 1))
         for y in range(1, self.codec.num_labels + 1):
-            covered[..., y] = marginals[..., label == y].sum(-1, dtype=np.float64)
-        return covered
+            sums[..., y] = marginals[..., label == y].sum(-1, dtype=np.float64)
+        return sums
 
     @cached_property
     def _chain(self) -> tuple[WatchedTags | None, np.ndarray, np.ndarray]:
@@ -131,6 +141,10 @@ class SegmentScores:
         for offset in range(1, min(reaching.shape[1:3])):
             covered[:, offset:] += reaching[:, :-offset, offset]
         return covered
+
+    def expected_counts(self) -> np.ndarray:
+        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
+        return sums.marginals.sum((1, 2), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +196,9 @@ class CandidateScores:
     def coverage(self) -> np.ndarray:
         marginals = cpu.filtered_sums(**self._graph).marginals
         return _covered(self.segments, marginals, int(self.lengths.max()), len(self.transition))
+
+    def expected_counts(self) -> np.ndarray:
+        return _counted(self.segments, cpu.filtered_sums(**self._graph).marginals, len(self.transition))
 
     @property
     def _graph(self) -> dict[str, Any]:
@@ -235,6 +252,10 @@ class NestedScores:
         marginals = cpu.nested_sums(**self._graph).marginals
         return _covered(self.segments, marginals, int(self.lengths.max()), self.dense.scores.shape[3]).clip(max=1.0)
 
+    def expected_counts(self) -> np.ndarray:
+        assert self.dense is not None
+        return _counted(self.segments, cpu.nested_sums(**self._graph).marginals, self.dense.scores.shape[3])
+
     @cached_property
     def _graph(self) -> dict[str, Any]:
         """The arguments of the kernels; where there is no transition, with one label for all."""
@@ -281,6 +302,12 @@ def _covered(segments: FlatSegments, marginals: np.ndarray, num_tokens: int, num
     shape = (len(segments.offsets) - 1, num_tokens, num_labels)
     index = token * num_labels + segments.label.repeat(widths)
     return np.bincount(index, marginals.repeat(widths), shape[0] * num_tokens * num_labels).reshape(shape)
+
+
+def _counted(segments: FlatSegments, marginals: np.ndarray, num_labels: int) -> np.ndarray:
+    """Add up the marginals of the segments of each label, (B, Y)."""
+    shape = (len(segments.offsets) - 1, num_labels)
+    return np.bincount(segments.sentence * num_labels + segments.label, marginals, shape[0] * num_labels).reshape(shape)
 
 
 def _without_pairs(transition: np.ndarray, banned: Collection[Pair]) -> np.ndarray:

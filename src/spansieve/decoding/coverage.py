@@ -17,6 +17,8 @@ from spansieve.data.tokenizer import Token
 from spansieve.decoding.prediction import Prediction
 from spansieve.segments import Entity, NamedSegment
 
+Thresholds = float | np.ndarray  # of any label, or of each, (Y,): infinity where a label is left out
+
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
@@ -91,9 +93,28 @@ def coverage_of(text: str, labels: tuple[str, ...], pieces: Sequence[tuple[Seque
     )
 
 
-# ---- Runs of covered tokens ------------------------------------------------------------------------------------------
+# ---- What is taken of what is decoded --------------------------------------------------------------------------------
 
-Thresholds = float | np.ndarray  # of any label, or of each, (Y,): infinity where a label is left out
+
+class Decision(NamedTuple):
+    """What is taken of a batch in place of its best segmentation, so that a promise is kept."""
+
+    cover: Thresholds | None = None  # the runs of tokens that are covered
+    accept: float = 0.0  # or the entities that are at least so probable
+    margin: float = 0.0  # of a filter, as coverage takes it
+
+    def of(
+        self, segments: FlatSegments, probabilities: np.ndarray, coverage: np.ndarray | None
+    ) -> tuple[FlatSegments, np.ndarray]:
+        """Take segments, with the probability of each."""
+        if self.cover is not None:
+            assert coverage is not None
+            return covered_segments(coverage, segments, self.cover)
+        is_accepted = probabilities.astype(np.float64) >= self.accept
+        return segments.where(is_accepted), probabilities[is_accepted]
+
+
+# ---- Runs of covered tokens ------------------------------------------------------------------------------------------
 
 
 class Runs(NamedTuple):

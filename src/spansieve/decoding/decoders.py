@@ -25,6 +25,7 @@ from spansieve.decoding.batch_scores import (
     SegmentScores,
 )
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.prediction import Prediction
 from spansieve.decoding.tag_codec import TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
@@ -76,6 +77,7 @@ class Decoded(NamedTuple):
     segments: FlatSegments
     probabilities: np.ndarray | None  # (M,)
     coverage: np.ndarray | None = None  # (B, L, Y): P(the token is part of an entity of this label), where wanted
+    expected: np.ndarray | None = None  # (B, Y), with it: how many entities of this label there are
 
     def predictions(self, names: Sequence[str]) -> list[Prediction]:
         """Return the prediction for each sentence, with the names of labels by their ids."""
@@ -87,7 +89,9 @@ class Decoded(NamedTuple):
         ]
         if self.coverage is None:
             return predictions
-        return [one._replace(coverage=rows[:, 1:]) for one, rows in zip(predictions, self.coverage)]
+        assert self.expected is not None
+        rows = zip(predictions, self.coverage, self.expected)
+        return [one._replace(coverage=covered[:, 1:], expected=counts[1:]) for one, covered, counts in rows]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
@@ -113,6 +117,7 @@ class Decoder:
         """Make a decoder; `with_filter`: a candidate's probability is its marginal times the filter's of its label."""
         self.settings, self.threads, self.with_filter = settings, threads, with_filter
         self.widened_by: float | None = None  # see `covering`
+        self.decision: Decision | None = None
         self._codec = TagCodec(labels, settings.scheme) if settings.kind == "linear-chain" else None
         num_labels = len(labels) if self._codec is None else len(self._codec)
         self.shape: tuple[int, ...] = (
@@ -145,6 +150,12 @@ class Decoder:
             decoder.limits = FilterLimits(self.shape[-1] - 1)
         return decoder
 
+    def deciding(self, decision: Decision) -> Decoder:
+        """Return a decoder that takes something else than the best segmentation."""
+        decoder = copy(self) if decision.cover is None else self.covering(decision.margin)
+        decoder.decision = decision
+        return decoder
+
     def __call__(
         self,
         scores: Sequence[np.ndarray],
@@ -156,7 +167,12 @@ class Decoder:
         K, Y) otherwise; of a model that filters the local and the global ones. With rules, one per sentence, that all
         ban the same pairs."""
         batch = self.batch(self._checked(scores, lengths), lengths)
-        return decode(batch, with_probabilities, rules, self.widened_by is not None)
+        if self.decision is None:
+            return decode(batch, with_probabilities, rules, self.widened_by is not None)
+        best = decode(batch, True, rules, self.widened_by is not None)
+        assert best.probabilities is not None
+        segments, probabilities = self.decision.of(best.segments, best.probabilities, best.coverage)
+        return Decoded(segments, probabilities if with_probabilities else None)
 
     def batch(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> BatchScores:
         """Take scores as `__call__` does, ready to decode."""
@@ -253,13 +269,13 @@ def decode(
             "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
             "banned pair"
         )
-    coverage = batch.coverage().clip(0.0, 1.0) if with_coverage else None
+    covered = (batch.coverage().clip(0.0, 1.0), batch.expected_counts()) if with_coverage else (None, None)
     if not with_probabilities and not any(rule.thresholds for rule in rules or ()):
-        return Decoded(segments, None, coverage)
+        return Decoded(segments, None, *covered)
     probabilities = batch.probabilities(segments).clip(0.0, 1.0)
     if rules is not None:
         segments, probabilities = _under_rules(segments, probabilities, rules)
-    return Decoded(segments, probabilities if with_probabilities else None, coverage)
+    return Decoded(segments, probabilities if with_probabilities else None, *covered)
 
 
 def _under_rules(

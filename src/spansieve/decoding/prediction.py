@@ -20,6 +20,7 @@ class Prediction(NamedTuple):
     segments: list[NamedSegment]
     probabilities: list[float] | None  # of each segment, where they were wanted
     coverage: np.ndarray | None = None  # (L, labels), where wanted: P(the token is part of an entity of this label)
+    expected: np.ndarray | None = None  # (labels,), with it: how many entities of this label there are, by the model
 
 
 class KBest(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, overload
 
@@ -11,14 +11,17 @@ from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.character_constraints import placed
-from spansieve.decoding.constraints import Constraints, checked_constraints, with_threshold
+from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, with_threshold
 from spansieve.decoding.coverage import Coverage, coverage_of
-from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
 from spansieve.segments import Entity
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from spansieve.prediction.predictor import GoldOutcomes
+    from spansieve.prediction.promises import Promise
 
 TEXTS_AT_ONCE = 1_024  # of a stream
 CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond
@@ -44,6 +47,26 @@ class TextPredictor(ABC):
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         check_probability(probability)
         self.tokenizer, self.batch_tokens, self.probability = tokenizer, batch_tokens, probability
+        self.promise: Promise | None = None  # that all predictions are under
+
+    def under(self, promise: Promise | None) -> Self:
+        """Put all predictions from here on under a promise of the model's guarantee: they are then what it covers, or
+        accepts, in place of the best segmentation."""
+        if promise is not None:
+            promise.check(self)
+        self.promise = promise
+        return self
+
+    def decoded_by(self, constraints: Sequence[Constraints | None] | None) -> Callable[[Decoder], Decoder] | None:
+        """How the promise decodes; None where there is none."""
+        if self.promise is None:
+            return None
+        if any(constraints or ()):
+            raise ConstraintError(
+                "constraints and thresholds must be left out under a guarantee: it is of what the model decides alone"
+            )
+        decision = self.promise.decision(self.labels)
+        return lambda decoder: decoder.deciding(decision)
 
     @property
     @abstractmethod
