@@ -99,9 +99,9 @@ def _plain(stream: IO[bytes], by_paragraph: bool, source: str) -> Iterator[Recor
         is_full = len(held) >= MAX_PIECE
         if by_paragraph and ends and piece.strip() and not is_full:
             continue
-        cut = len(held) if ends else _last_blank(held)
+        cut = _last_blank(held) if len(piece) == MAX_PIECE and not ends else len(held)
         yield _whole(_decoded(held[:cut], source, first), first, continues)
-        held, continues, first = held[cut:], not ends, line
+        held, continues, first = held[cut:], not ends, line if ends else first
     if held:
         yield _whole(_decoded(held, source, first), first, continues)
 
