@@ -41,6 +41,7 @@ COMMANDS = (
     train.train,
     distil.distil,
     evaluate.evaluate,
+    evaluate.calibrate,
     predict.predict,
     predict_files.predict_files,
     redact.redact,

@@ -163,6 +163,8 @@ def _checked(probabilities: ArrayLike, is_correct: ArrayLike) -> tuple[np.ndarra
 # advance; the last threshold that is rejected before the first that is not has the promise, with no correction for
 # their number. A valid test needs bounded losses: a unit with more than `cap` gold tokens counts as one with `cap`.
 
+FITTED = 0.2  # the share of units that give no promise
+CAP_QUANTILE = 0.9
 BETS = np.array([0.99, 0.5, 0.2])  # parts of the largest bet that cannot lose more than there is
 MAX_STEPS = 60  # of a search for a level or among thresholds
 
@@ -173,6 +175,23 @@ class Units(NamedTuple):
     score: np.ndarray  # (M,)
     unit: np.ndarray  # (M,): numbered from 0
     is_wrong: np.ndarray  # (M,): counts as an error where it is accepted; of gold tokens all are, where they are missed
+
+    def halves(self, is_fitted: np.ndarray) -> tuple[Units, Units]:
+        """Take apart what the choices are made by, by a mask of units (units,), and what gives the promise."""
+        is_own = is_fitted[self.unit]
+        return Units(*(part[is_own] for part in self)), Units(*(part[~is_own] for part in self))
+
+    def cap(self) -> int:
+        """How many of a unit count: as many as nine in ten of those that have any have at most."""
+        counts = np.bincount(self.unit)
+        return int(np.quantile(counts[counts > 0], CAP_QUANTILE, method="higher")) if counts.any() else 1
+
+
+def fitted_units(num_units: int, seed: int = 0) -> np.ndarray:
+    """Draw the units that choose the cap and the order of tests, and give no promise: a mask, (units,)."""
+    is_fitted = np.zeros(num_units, bool)
+    is_fitted[np.random.default_rng(seed).permutation(num_units)[: -int(-FITTED * num_units // 1)]] = True
+    return is_fitted
 
 
 def log_evidence(losses: np.ndarray, largest: float) -> float:

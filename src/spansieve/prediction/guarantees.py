@@ -21,6 +21,7 @@ from spansieve.evaluation.calibration import (
     Units,
     accepting_threshold,
     covering_threshold,
+    fitted_units,
     order_of_tests,
     reachable_level,
     risk_controlling_threshold,
@@ -29,8 +30,6 @@ from spansieve.prediction.promises import GuaranteeError, Promise
 from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.segments import NamedSegment
 
-FITTED = 0.2  # the share of units that choose the cap and the order of tests, and give no promise
-CAP_QUANTILE = 0.9  # of the counts of units: one with more counts as one with so much
 BELOW = 1 - 1e-4  # thresholds are lowered by this, since another device may round otherwise
 SET_SIZE = 20  # segmentations of a sentence that are looked at
 
@@ -84,8 +83,7 @@ class _Labelled(NamedTuple):
         has_documents = all(example.document is not None for example in examples)
         names = [example.document if has_documents else i for i, example in enumerate(examples)]
         number = {name: i for i, name in enumerate(dict.fromkeys(names))}
-        is_fitted = np.zeros(len(number), bool)
-        is_fitted[np.random.default_rng(0).permutation(len(number))[: math.ceil(FITTED * len(number))]] = True
+        is_fitted = fitted_units(len(number))
         gold = [[s for s in example.segments if s.label in predictor.labels] for example in examples]
         if not any(gold):
             theirs = ", ".join(sorted({s.label for example in examples for s in example.segments})) or "none"
@@ -97,17 +95,6 @@ class _Labelled(NamedTuple):
     def about(self) -> dict[str, Any]:
         return {"unit": self.name, "units": int((~self.is_fitted).sum()), "made": date.today().isoformat()}
 
-    def halves(self, found: Units) -> tuple[Units, Units]:
-        """What the choices are made by, and what gives the promise."""
-        is_fitted = self.is_fitted[found.unit]
-        return Units(*(part[is_fitted] for part in found)), Units(*(part[~is_fitted] for part in found))
-
-
-def _cap(fitted: Units, num_units: int) -> int:
-    """How many of a unit count: by those that give no promise."""
-    counts = np.bincount(fitted.unit, minlength=num_units)
-    return int(np.quantile(counts[counts > 0], CAP_QUANTILE, method="higher")) if (counts > 0).any() else 1
-
 
 # ---- (a) What is left uncovered --------------------------------------------------------------------------------------
 
@@ -116,15 +103,15 @@ def _miss_promise(predictor: TextPredictor, data: _Labelled, level: float, confi
     covered = predictor.cover_tokens(data.sentences, margin)
     num_units = len(data.is_fitted)
     gold = _gold_tokens(covered, data, predictor.labels, None)
-    fitted, given = data.halves(gold)
-    cap = _cap(fitted, num_units)
+    fitted, given = gold.halves(data.is_fitted)
+    cap = fitted.cap()
     threshold = covering_threshold(given, num_units, level, confidence, cap)
     if threshold is None:
         raise _missing(predictor, given, num_units, level, confidence, cap, margin, data.name)
     by_label, refused = {}, {}
     for label in predictor.labels:
-        fitted, own = data.halves(_gold_tokens(covered, data, predictor.labels, label))
-        own_cap = _cap(fitted, num_units)
+        fitted, own = _gold_tokens(covered, data, predictor.labels, label).halves(data.is_fitted)
+        own_cap = fitted.cap()
         found = covering_threshold(own, num_units, level, confidence, own_cap)
         if found is None:
             refused[label] = _reachable(own, num_units, confidence, own_cap)
@@ -242,8 +229,8 @@ def _precision_promise(predictor: TextPredictor, data: _Labelled, precision: flo
         ~np.array([one for own in right for one in own], bool),
     )
     num_units = len(data.is_fitted)
-    fitted, given = data.halves(found)
-    level, cap = 1 - precision, _cap(fitted, num_units)
+    fitted, given = found.halves(data.is_fitted)
+    level, cap = 1 - precision, fitted.cap()
     order = [BELOW * threshold for threshold in order_of_tests(fitted, num_units, level, cap)]
     threshold = accepting_threshold(given, num_units, level, confidence, cap, order)
     if threshold is None:
