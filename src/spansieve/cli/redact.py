@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -17,6 +17,9 @@ from spansieve.cli.inputs import JSON_SUFFIXES, STDIN, load_predictor, text_file
 from spansieve.cli.options import Device, ModelOrExport
 from spansieve.cli.outputs import Console, json_line, opened
 from spansieve.data.text_fields import Form
+
+if TYPE_CHECKING:
+    from spansieve.prediction.text_predictor import TextPredictor
 
 SUFFIXES: dict[str, Form] = {".csv": "csv", ".tsv": "tsv", **dict.fromkeys(JSON_SUFFIXES, "jsonl")}
 
@@ -75,7 +78,7 @@ def redact(
     sources = text_files(files or [str(STDIN)])
     targets = _targets(sources, output)
     predictor = load_predictor(model, device, "given-candidates")
-    limits, margin, promise = _limits(model, predictor.labels, miss, threshold, label)
+    limits, margin, promise = _limits(model, predictor, miss, threshold, label)
     redactor = Redactor(predictor, limits, style, None if key is None else key.read_bytes(), margin)
     counts: Counter[str] = Counter()
     with _report_to(report) as reported:
@@ -96,20 +99,21 @@ def redact(
 
 
 def _limits(
-    model: str, labels: Sequence[str], miss: float | None, threshold: float, wanted: Sequence[str] | None
+    model: str, predictor: TextPredictor, miss: float | None, threshold: float, wanted: Sequence[str] | None
 ) -> tuple[float | dict[str, float], float, str]:
     """The threshold, of all labels or of those that are wanted, the margin of the filter, and what that promises."""
     for label in wanted or ():
-        if label not in labels:
-            raise typer.BadParameter(f"--label must be one of {', '.join(labels)}, got {label}")
+        if label not in predictor.labels:
+            raise typer.BadParameter(f"--label must be one of {', '.join(predictor.labels)}, got {label}")
     if miss is None:
         if not 0 < threshold <= 1:
             raise typer.BadParameter(f"--threshold must be above 0 and at most 1, got {threshold}")
         limits = dict.fromkeys(wanted, threshold) if wanted else threshold
         return limits, 0.0, f"threshold {threshold:g}, without a guarantee: `spansieve calibrate` and --miss give one"
-    from spansieve.prediction.guarantees import promise_for
+    from spansieve.prediction.promises import promise_for
 
-    promise = promise_for(model, f"miss={miss}")
+    promise = promise_for(Path(model), f"miss={miss:g}")
+    promise.check(predictor)
     if not wanted:
         return promise.threshold, promise.margin, promise.describe()
     missing = [label for label in wanted if label not in promise.label_thresholds]
