@@ -25,6 +25,4 @@ def test_answers_are_under_it(predictor):
         found = [(e["start"], e["end"], e["label"]) for e in answer["results"][0]["entities"]]
         assert found == [entity[:3] for entity in promised.predict(TEXT)]
         for more in ({"threshold": 0.5}, {"constraints": [{"required": [{"start": 4, "end": 8, "label": "ORG"}]}]}):
-            refused = served.client.post("/predict", json={"texts": [TEXT], **more})
-            assert refused.status_code == 409
-            assert "under a guarantee" in problem(refused)["reason"]
+            assert "under a guarantee" in problem(served.predict(TEXT, **more), 409, "conflict")
