@@ -238,7 +238,20 @@ def test_a_damaged_guarantee_is_refused(folder):
             promise_for(folder, "miss")
 
 
-@pytest.mark.parametrize("wrong", [{"threshold": 0.0}, {"threshold": 2.0}, {"level": 1.5}, {"kind": "x"}, {"more": 1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": 0.0},
+        {"threshold": 2.0},
+        {"level": 1.5},
+        {"kind": "x"},
+        {"more": 1},
+        {"made": 3},
+        {"confidence": "x"},
+        {"margin": "nan"},
+        {"label_thresholds": [1]},
+    ],
+)
 def test_a_guarantee_that_says_what_cannot_be_is_refused(folder, wrong):
     promise = a_promise().to_dict() | wrong
     about = {"format": "spansieve guarantee", "version": 1, "model": model_print(folder), "promises": [promise]}
