@@ -87,8 +87,8 @@ WAYS = {OURS: ("given candidates", "all spans"), SIGMOIDS: ("largest", "noisy or
 
 
 CORPORA = ("conll2003", "wnut17", "bionlp13cg", "genia", "germeval2014", "newsfane")
-EPOCHS = {True: 6, False: 3}  # by whether the encoder is the built-in one
-MAX_TRAIN, MAX_DEV = 2_500, 300  # sentences: the guarantees need no best model, and dev only chooses the epoch
+EPOCHS = {True: 5, False: 3}  # by whether the encoder is the built-in one
+MAX_TRAIN, MAX_DEV = 1_500, 200  # sentences: the guarantees need no best model, and dev only chooses the epoch
 SIZES = {"train": MAX_TRAIN, "dev": MAX_DEV, "builtin": EPOCHS[True], "minilm": EPOCHS[False]}
 
 
