@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def draws_of(pool: Pool, draws: int, with_replacement: bool) -> Iterator[tuple[n
             yield order[:half], order[half:]
 
 
-def miss_cells(pool: Pool, names: Mapping[str, str], draws: int, drawn_how: str) -> Iterator[Cell]:
+def miss_cells(pool: Pool, names: Mapping[str, Any], draws: int, drawn_how: str) -> Iterator[Cell]:
     """Promise that few gold tokens are left uncovered, in every draw."""
     keys = list(product(LEVELS, CONFIDENCES))
     found: dict[tuple[float, float], list[tuple[float | None, float]]] = {key: [] for key in keys}
@@ -118,11 +119,11 @@ def miss_cells(pool: Pool, names: Mapping[str, str], draws: int, drawn_how: str)
         held, on_test = sum(pool.missed(t) <= level for t, _ in kept), sum(missed <= level for _, missed in kept)
         means = [_mean([part(t) for t, _ in kept]) for part in (pool.over_covered, pool.missed)]
         counts = (len(pairs), len(pairs) - len(kept), held, on_test)
-        at = {"promise": "miss", "drawn": drawn_how, "level": level, "confidence": confidence}
+        at: dict[str, Any] = {"promise": "miss", "drawn": drawn_how, "level": level, "confidence": confidence}
         yield Cell(**names, **at, **_counts(counts, means))
 
 
-def precision_cells(pool: Pool, names: Mapping[str, str], draws: int, drawn_how: str) -> Iterator[Cell]:
+def precision_cells(pool: Pool, names: Mapping[str, Any], draws: int, drawn_how: str) -> Iterator[Cell]:
     """Promise that few accepted entities are wrong, in every draw."""
     keys = list(product(LEVELS, CONFIDENCES))
     found: dict[tuple[float, float], list[tuple[float | None, float]]] = {key: [] for key in keys}
@@ -144,7 +145,7 @@ def precision_cells(pool: Pool, names: Mapping[str, str], draws: int, drawn_how:
         wrong = [_wrong(pool.found, t) for t, _ in kept]
         lost = [(all_right - (~pool.found.is_wrong & (pool.found.score >= t)).sum()) / pool.num_gold for t, _ in kept]
         counts = (len(pairs), len(pairs) - len(kept), sum(w <= level for w in wrong), sum(w <= level for _, w in kept))
-        at = {"promise": "precision", "drawn": drawn_how, "level": level, "confidence": confidence}
+        at: dict[str, Any] = {"promise": "precision", "drawn": drawn_how, "level": level, "confidence": confidence}
         yield Cell(**names, **at, **_counts(counts, [_mean(lost), _mean(wrong)]))
 
 
@@ -161,7 +162,7 @@ def _naive_acceptance(found: Units, level: float) -> float | None:
     return float(found.score[order[good[-1]]]) if len(good) else None
 
 
-def _counts(counts: Sequence[int], means: Sequence[float]) -> dict[str, float]:
+def _counts(counts: Sequence[int], means: Sequence[float]) -> dict[str, Any]:
     return dict(zip(("draws", "refused", "held", "held_on_test", "cost", "share"), (*counts, *means)))
 
 
@@ -289,7 +290,7 @@ def _groups(cells: Sequence[Cell], *names: str) -> dict[tuple[str, ...], list[Ce
     return groups
 
 
-def held_rows(cells: Sequence[Cell], promise: str, how: str, unit: str) -> list[Row]:
+def held_rows(cells: Sequence[Cell], promise: str, how: str, unit: str) -> Sequence[Row]:
     """A row for each corpus and encoder: how often the promise was kept at each level and confidence."""
     chosen = [c for c in cells if (c.promise, c.drawn, c.unit) == (promise, how, unit) and c.model.startswith(OURS)]
     rows = []
@@ -308,7 +309,7 @@ def _held(cell: Cell) -> str:
     return f"{cell.held} of {made}" + (f" ({cell.refused} refused)" if cell.refused else "")
 
 
-def cost_rows(cells: Sequence[Cell]) -> list[Row]:
+def cost_rows(cells: Sequence[Cell]) -> Sequence[Row]:
     """A row for each corpus and encoder: what is covered beside gold, by ours, the rival and naively."""
     chosen = [c for c in cells if c.promise == "miss" and c.unit == "sentence" and c.confidence == max(CONFIDENCES)]
     rows = []
@@ -331,7 +332,7 @@ def _cost(cell: Cell) -> str:
     return "refused" if 2 * cell.refused > cell.draws else f"{100 * cell.cost:.1f}"
 
 
-def exact_rows(scores: Path, models: Sequence[Model], level: float = 0.01) -> list[Row]:
+def exact_rows(scores: Path, models: Sequence[Model], level: float = 0.01) -> Sequence[Row]:
     """List what is covered beside gold where exactly the level is missed: how well a score ranks tokens."""
     rows = []
     for model in (one for one in models if one.head == OURS):
@@ -357,7 +358,7 @@ def _exact(held: HeldOut, way: int, level: float) -> float:
     return pool.over_covered(pool.sorted_gold[int(level * len(pool.sorted_gold))])
 
 
-def precision_rows(cells: Sequence[Cell]) -> list[Row]:
+def precision_rows(cells: Sequence[Cell]) -> Sequence[Row]:
     """A row for each corpus and encoder: precision kept, and recall lost, by ours, the rival and naively."""
     chosen = [c for c in cells if c.promise == "precision" and c.confidence == max(CONFIDENCES)]
     rows = []

@@ -113,7 +113,7 @@ class Component:
 
     def _annotate(self, doc: Doc, spans: list[Span], scores: list[float]) -> None:
         attrs: dict[str, Any] = {"scores": np.array(scores, np.float64)}
-        if self.predictor.promise is not None:
+        if self.guarantee and self.predictor.promise is not None:
             attrs["guarantee"] = self.predictor.promise.shown()
         doc.spans[self.spans_key] = SpanGroup(doc, name=self.spans_key, attrs=attrs, spans=spans)
         if not self.set_ents:

@@ -199,12 +199,9 @@ def _missing(
     if by_data > level:
         times = math.ceil(by_data / level)
         ways.append(f"{len(gold.score):,} gold tokens are too few: about {times} times as many {unit}s are needed")
-    reachable = (
-        f"with confidence {confidence:g}, {_rounded_up(by_both):g} can be promised" if by_both < 1 else "nothing can"
-    )
-    return GuaranteeError(
-        f"miss must be larger for this data, got {level:g}: {reachable}; {'; '.join(ways)}".rstrip("; ")
-    )
+    can = f"{_rounded_up(by_both):g} can be promised" if by_both < 1 else "nothing can be promised"
+    reached = f"miss must be larger for this data, got {level:g}: with confidence {confidence:g}, {can}"
+    return GuaranteeError("; ".join([reached, *(ways or ["more labelled text allows less"])]))
 
 
 def _rounded_up(level: float) -> float:

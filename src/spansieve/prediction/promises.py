@@ -121,9 +121,11 @@ def _promise(values: Mapping[str, Any]) -> Promise:
     if unknown := values.keys() - known:
         raise ValueError(f"unknown {sorted(unknown)[0]!r}")
     promise = Promise(**{**values, "margin": float(values["margin"])})
-    numbers = [promise.threshold, *promise.label_thresholds.values()]
-    if promise.kind not in get_args(Kind) or not 0 < promise.level < 1 or not all(0 < one <= 1 for one in numbers):
-        raise ValueError(f"kind, level or thresholds of {promise.kind!r:.20}={promise.level!r:.20}")
+    numbers = [promise.threshold, *promise.label_thresholds.values(), *promise.label_levels.values()]
+    shares = [promise.level, 0.5 if promise.confidence is None else promise.confidence]
+    is_right = promise.kind in get_args(Kind) and promise.margin >= 0 and isinstance(promise.made, str)
+    if not is_right or not all(0 < one <= 1 for one in numbers) or not all(0 < one < 1 for one in shares):
+        raise ValueError(f"kind, level, confidence or thresholds of {promise.kind!r:.20}={promise.level!r:.20}")
     return promise
 
 
