@@ -52,7 +52,7 @@ MODELS = {
 }
 OTHERS = {
     "train --config": ("train", "train.conll", "dev.conll", "--config", "PATH", "--output", "out", "--cpu"),
-    "redact --key": ("redact", "MODEL", "rows.jsonl", "--key", "PATH"),
+    "redact --key": ("redact", "MODEL", "rows.jsonl", "--as", "pseudonym", "--key", "PATH"),
     "serve --token-file": ("serve", "MODEL", "--token-file", "PATH", "--port", "0"),
 }
 FILES_OUT = {
@@ -82,6 +82,7 @@ COMMANDS = DATA | TEXTS | MODELS | OTHERS | FILES_OUT | FOLDERS_OUT
 VALID = {
     ("notes.md", name) for name in ("predict --file", "rank", "suggest", "redact", "distil --texts")
 }  # text is text
+VALID |= {("binary", "redact --key"), ("notes.md", "redact --key")}  # bytes are bytes
 VALID |= {("empty", "data"), ("empty", "train --config")}  # no sentences, and no settings: all are the usual ones
 PATH_TYPES = ("Model", "ModelOrExport", "LabelledData", "TextFiles", "Files", "Fixed", "OutputFile", "JsonFile")
 OPTION_NAMES = {"json_file": "--json"}

@@ -21,6 +21,7 @@ from spansieve.data.text_fields import Form
 if TYPE_CHECKING:
     from spansieve.prediction.text_predictor import TextPredictor
 
+MIN_KEY = 16  # bytes
 SUFFIXES: dict[str, Form] = {".csv": "csv", ".tsv": "tsv", **dict.fromkeys(JSON_SUFFIXES, "jsonl")}
 
 
@@ -76,10 +77,11 @@ def redact(
     from spansieve.prediction.redaction import Redactor, redact_stream
 
     sources = text_files(files or [str(STDIN)])
-    targets = _targets(sources, output)
+    targets = _targets(sources, output, is_folder=any(map(os.path.isdir, files or ())))
+    secret = _key(key, style)
     predictor = load_predictor(model, device, "given-candidates")
     limits, margin, promise = _limits(model, predictor, miss, threshold, label)
-    redactor = Redactor(predictor, limits, style, None if key is None else key.read_bytes(), margin)
+    redactor = Redactor(predictor, limits, style, secret, margin)
     counts: Counter[str] = Counter()
     with _report_to(report) as reported:
         for source, target in zip(sources, targets):
@@ -125,16 +127,30 @@ def _limits(
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
 
-def _targets(sources: Sequence[Path], output: Path | None) -> list[Path | None]:
-    """Where each file is written: several go into a folder, under the paths that they have below what they share."""
-    if output is None or (len(sources) == 1 and not output.is_dir()):
-        if len(sources) > 1:
-            raise typer.BadParameter("--output must be a folder, to which each of several files is written")
+def _key(path: Path | None, style: str) -> bytes | None:
+    if path is None:
+        return None
+    if style != "pseudonym":
+        raise typer.BadParameter("--key is for --as pseudonym")
+    secret = path.read_bytes()
+    if len(secret) < MIN_KEY:
+        raise ValueError(f"{path} must hold at least {MIN_KEY} bytes, got {len(secret)}")
+    return secret
+
+
+def _targets(sources: Sequence[Path], output: Path | None, is_folder: bool) -> list[Path | None]:
+    """Where each file is written: those of a folder, and several, go into one, under the paths that they have below
+    what they share."""
+    if len(sources) == 1 and not is_folder:
+        if output is not None and output.is_dir():
+            raise IsADirectoryError(f"--output must be a file, got the folder {output}")
+        if output is not None and not output.parent.is_dir():
+            raise FileNotFoundError(f"--output must be in a folder that exists, got {output}")
         return [output]
-    if output.exists() and not output.is_dir():
-        raise typer.BadParameter(f"--output must be a folder for {len(sources)} files, got the file {output}")
+    if output is None or (output.exists() and not output.is_dir()):
+        raise typer.BadParameter(f"--output must be a folder, for {len(sources)} files, got {output}")
     if STDIN in sources:
-        raise typer.BadParameter("--output must be a file for standard input")
+        raise typer.BadParameter("standard input is redacted by itself, to standard output or a file")
     shared = Path(os.path.commonpath([source.resolve().parent for source in sources]))
     return [output / source.resolve().relative_to(shared) for source in sources]
 
