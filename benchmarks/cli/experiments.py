@@ -1,5 +1,5 @@
-"""The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking`, `nested` and
-`vectors`."""
+"""The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking`, `nested`,
+`vectors` and `guarantees`."""
 
 from __future__ import annotations
 
@@ -169,6 +169,39 @@ def vectors(
         data, path, folder, names, seed or (0, 1, 2), wanted, device == "cpu", lambda line: Console().print(line)
     )
     write(module.vectors_page(runs, device), out)
+
+
+def guarantees(
+    data: Annotated[Path, typer.Argument(help="the folder with a folder for each corpus")],
+    scores: Annotated[Path, typer.Option("--folder", help="where the scores of the models are, or go")],
+    encoder: Annotated[list[str] | None, typer.Option(help="builtin, or a folder; builtin alone if none")] = None,
+    corpus: Annotated[list[str] | None, typer.Option(help="a corpus by name; six of them if none")] = None,
+    draws: Annotated[int, typer.Option(help="of calibration data, of each corpus and model")] = 200,
+    device: Device = "cpu",
+    jobs: Annotated[int, typer.Option(help="models that are trained side by side")] = 1,
+    out: Out = RESULTS,
+) -> None:
+    """How often promises hold, and what they cost, beside independent sigmoids and a naive threshold.
+
+    Models whose scores are not in the folder are trained first.
+    """
+    from itertools import product
+
+    from benchmarks import guarantee_scores
+    from benchmarks import guarantees as module
+
+    console, encoders = Console(), encoder or ["builtin"]
+    names = chosen(corpus, guarantee_scores.CORPORA)
+    missing = guarantee_scores.missing_models(scores, names, encoders)
+    for line in guarantee_scores.train_and_score(missing, data, scores, device, jobs):
+        console.print(line)
+    heads = (guarantee_scores.OURS, guarantee_scores.SIGMOIDS)
+    models = [guarantee_scores.Model(*one) for one in product(names, encoders, heads)]
+    cells = []
+    for model, own in zip(models, module.run_guarantees(scores, models, draws)):
+        console.print(f"{model.file}: {draws} draws")
+        cells += own
+    write(module.guarantees_page(cells, module.exact_rows(scores, models), draws, guarantee_scores.SIZES), out)
 
 
 def _read(train: Path, dev: Path, test: Path) -> Splits:

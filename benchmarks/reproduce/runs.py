@@ -214,7 +214,7 @@ def _train_side_by_side(
     threads = max(1, usable_cores() // jobs)
     failed: dict[Run, BaseException] = {}
     with (
-        _limited(threads),
+        limited_threads(threads),
         ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (threads,)) as pool,
     ):
         waiting = {pool.submit(finish, run, corpus, device, with_test): run for run, corpus in pairs}
@@ -234,8 +234,8 @@ def _train_side_by_side(
 
 
 @contextmanager
-def _limited(threads: int) -> Iterator[None]:
-    """Of the processes that start meanwhile: libraries read this when they are loaded."""
+def limited_threads(threads: int) -> Iterator[None]:
+    """Limit the threads of the processes that start meanwhile: libraries read this when they are loaded."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, str(threads)))
     try:

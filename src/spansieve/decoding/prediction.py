@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+
 from spansieve.segments import NamedSegment
 
 # The probability of an entity under a model that filters: its marginal given what the filter kept, or that times the
@@ -17,6 +19,8 @@ class Prediction(NamedTuple):
 
     segments: list[NamedSegment]
     probabilities: list[float] | None  # of each segment, where they were wanted
+    coverage: np.ndarray | None = None  # (L, labels), where wanted: P(the token is part of an entity of this label)
+    expected: np.ndarray | None = None  # (labels,), with it: how many entities of this label there are, by the model
 
 
 class KBest(NamedTuple):

@@ -35,9 +35,11 @@ class TagCodec:
         self.scheme = scheme
         self.names = ["O", *(f"{prefix}-{name}" for name in labels for prefix in PREFIXES[scheme])]
         self._of_label = [_label_tags(label, scheme) for label in range(1, len(labels))]
-        self._opened = np.zeros(len(self.names), np.int64)  # the label of which a tag opens a segment; 0: of none
+        self.opened = np.zeros(len(self.names), np.int64)  # the label of which a tag opens a segment; 0: of none
+        self.label_of_tag = np.zeros(len(self.names), np.int64)
         for label, tags in enumerate(self._of_label, start=1):
-            self._opened[[tags.first, tags.single]] = label
+            self.opened[[tags.first, tags.single]] = label
+            self.label_of_tag[list(tags)] = label
 
     def __len__(self) -> int:
         return len(self.names)
@@ -74,7 +76,7 @@ class TagCodec:
         flat = np.zeros((num_sentences, num_tokens + 1), np.int64)  # a last column of O ends what is open
         np.copyto(flat[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
         flat = flat.reshape(-1)
-        opened = self._opened[flat]
+        opened = self.opened[flat]
         first = np.flatnonzero(opened)
         borders = np.flatnonzero((flat == 0) | (opened > 0))
         last = borders[np.searchsorted(borders, first, side="right")]  # the border after each start

@@ -99,6 +99,8 @@ def predict_with(
     names = ("", *backend.support.labels)  # by id: null has none
     for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):
         for i, prediction in zip(batch.sentence, decoded.predictions(names)):
+            if prediction.coverage is not None:  # without what pads the sentence
+                prediction = prediction._replace(coverage=prediction.coverage[: len(readable[i])])
             predictions[i] = prediction
         give_way()
     return predictions

@@ -19,7 +19,7 @@ from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments
 from spansieve.crf.kernels import ScoreError
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
-from spansieve.decoding.decoders import Decoded
+from spansieve.decoding.decoders import Decoded, Decoder
 from spansieve.decoding.decoders import decode as decode_batch
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.filtered import FilteredHead, GraphCounts
@@ -50,12 +50,15 @@ def predict_segments(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
+    decoded_by: Callable[[Decoder], Decoder] | None = None,
 ) -> list[Prediction]:
-    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch."""
+    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch;
+    `decoded_by` makes another decoder of the model's own."""
     was_training = tagger.training
     tagger.eval()
     try:
         backend = TorchBackend(tagger, probability, on_batch)
+        backend.decoder = backend.decoder if decoded_by is None else decoded_by(backend.decoder)
         return predict_with(backend, sentences, with_probabilities, constraints, batch_tokens)
     finally:
         tagger.train(was_training)
@@ -136,8 +139,9 @@ class TorchBackend:
             except ScoreError as error:
                 raise ModelError(f"the model's weights give no scores to decode: {error}") from error
             return lambda: decoded
-        is_known = any(rule.is_knowledge for rule in rules or ())
-        if is_known or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):
+        is_plain = self.decoder.widened_by is None and self.decoder.decision is None
+        needs_all = not is_plain or any(rule.is_knowledge for rule in rules or ())
+        if needs_all or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):
             arrays = to_host([part.contiguous() for part in scores])
             return lambda: self.decoder(arrays(), lengths, with_probabilities, rules)
         if kind == "semi-markov":

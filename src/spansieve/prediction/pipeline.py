@@ -26,6 +26,8 @@ from spansieve.nn.encoder import Encoder
 from spansieve.nn.subwords import SubwordReader
 from spansieve.nn.word_features import WordReader
 from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader
+from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.promises import Promise
 from spansieve.segments import Entity
 
 Precision = Literal["fp32", "bf16"]
@@ -37,7 +39,8 @@ class Pipeline:
     """Predict many texts: the same entities as a `Predictor` finds. The tagger is the pipeline's from here on.
 
     `workers` processes prepare the text, or a thread. With bf16 the encoder reads in half precision; scoring and
-    decoding stay in single precision. To be closed, or used by `with`.
+    decoding stay in single precision. With a promise of the model's guarantee, what is found is under it. To be closed,
+    or used by `with`.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Pipeline:
         tokenizer: Tokenizer = tokens_of_text,
         sentences: bool = True,
         batch_tokens: int = BATCH_TOKENS,
+        promise: Promise | None = None,
     ) -> None:
         if precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
@@ -55,7 +59,10 @@ class Pipeline:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
-        self.backend = TorchBackend(tagger.eval())
+        self.backend = TorchBackend(tagger.eval(), "given-candidates" if promise is None else promise.probability)
+        if promise is not None:
+            promise.check(Predictor(tagger, probability=promise.probability))
+            self.backend.decoder = self.backend.decoder.deciding(promise.decision(tuple(tagger.labels)))
         self.names = ("", *tagger.labels)  # by id: null has none
         self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
         self.prepared = PreparedAhead(self.preparer, workers)

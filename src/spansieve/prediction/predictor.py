@@ -15,10 +15,11 @@ from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
-from spansieve.models.storage import load_model
+from spansieve.models.storage import MODEL, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
+from spansieve.prediction.promises import promise_for
 from spansieve.prediction.text_predictor import TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity, NamedSegment
 
@@ -48,9 +49,12 @@ def load(
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    guarantee: str | None = None,
 ) -> Predictor:
-    """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder."""
-    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability)
+    """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder. With a
+    `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise."""
+    promise = None if guarantee is None else promise_for(MODEL.standing(Path(folder)), guarantee)
+    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability).under(promise)
 
 
 class Predictor(TextPredictor):
@@ -92,8 +96,12 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        options = (self.batch_tokens, self.probability, constraints)
+        options = (self.batch_tokens, self.probability, constraints, self.decoded_by(constraints))
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
+
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        options = (self.batch_tokens, self.probability, None, lambda decoder: decoder.covering(margin))
+        return predict_segments(self.tagger, sentences, True, None, *options)
 
     def explain_tokens(
         self,
@@ -102,7 +110,8 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Explanation]:
         """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
-        return explain(self.tagger, sentences, wanted, self.probability, constraints, self.batch_tokens)
+        options = (self.batch_tokens, self.decoded_by(constraints))
+        return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
         return predict_with_outcomes(self.tagger, examples, True, self.batch_tokens, self.probability)

@@ -71,6 +71,15 @@ def are_level(tagger: Tagger, sentence: list[str], one: Prediction, other: Predi
 
 
 @BOTH
+def test_the_same_coverage(kind, request):
+    model, folder = request.getfixturevalue(kind)
+    exported, sentences = onnx.load(folder), [one for one in drawn_sentences(0) if one]
+    expected, found = (one.cover_tokens(sentences) for one in (model, exported))
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one.coverage, other.coverage, rtol=1e-4, atol=1e-5)
+
+
+@BOTH
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_found_is_what_the_model_finds(kind, seed, request):
     model, folder = request.getfixturevalue(kind)
