@@ -127,6 +127,8 @@ class Segmentations(ABC):
 
     def _above(self, cutoff: float) -> tuple[FlatSegments, np.ndarray]:
         """Find the set with the largest sum of probability - cutoff."""
+        if any(one and one.banned for one in self.constraints):
+            raise ConstraintError("banned pairs must be decoded by probability, got objective 'f1' or an average")
         segments, values = self._marginals
         segments, values = segments.where(values > cutoff), values[values > cutoff]
         chosen = ListedSpans.of(segments, values - cutoff, self.labels, self.is_nested).best()

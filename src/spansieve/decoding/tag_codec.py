@@ -261,7 +261,9 @@ class TagScheme:
         rows = np.full((num_sentences, num_tokens + 1), self.null)  # a last column of null ends what is open
         np.copyto(rows[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
         flat = rows.reshape(-1)
-        borders = np.flatnonzero(~np.concatenate(([False], self.is_inside[flat[:-1], flat[1:]])))
+        goes_on = np.zeros(len(flat), bool)
+        goes_on[1:] = self.is_inside[flat[:-1], flat[1:]]
+        borders = np.flatnonzero(~goes_on)
         label = self.label_of_tag[flat[borders]]
         at = np.flatnonzero(label)
         sentence, start = np.divmod(borders[at], num_tokens + 1)
