@@ -2,7 +2,6 @@
 
     decoder = TokenDecoder(model.config.id2label)           # of any token classifier
     decoder(logits, word_ids=word_ids).best()
-
     SpanDecoder(score="probability")(spans).best()          # of GLiNER, spaCy's spancat, whatever scores spans
 
 A call returns `Segmentations`: for each sentence one normalised distribution over all that the output could be.
@@ -18,18 +17,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from itertools import repeat
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from spansieve.crf.flat_segments import FlatSegments, index_in, outermost_first, sorted_by_end
-from spansieve.crf.kernels import ScoreError
 from spansieve.decoding.batch_scores import ListedSpans, read_spans
-from spansieve.decoding.constraints import ConstraintError, Constraints, Rules, Support, checked_constraints
-from spansieve.decoding.prediction import KBest
+from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints
+from spansieve.decoding.prediction import DecodedSegment, KBest, check_choice
 from spansieve.decoding.tag_codec import TagScheme
-from spansieve.decoding.token_scores import GraphScores, Join, Learned, TokenScores, join_subwords, padded_scores
+from spansieve.decoding.token_scores import (
+    GraphScores,
+    Join,
+    Learned,
+    TokenScores,
+    check_possible,
+    join_subwords,
+    padded_scores,
+)
 from spansieve.segments import LabelSet, NamedSegment
 
 __all__ = ["DecodedSegment", "Segmentations", "SpanDecoder", "TokenDecoder", "averaged", "join_subwords", "summed"]
@@ -37,16 +44,7 @@ __all__ = ["DecodedSegment", "Segmentations", "SpanDecoder", "TokenDecoder", "av
 Objective = Literal["probability", "f1"]
 Score = Literal["probability", "log-odds"]
 MAX_WIDTH = 64  # of an entity of a token classifier, in tokens
-NEGLIGIBLE = 1e-12  # segments that are less probable are left out
-
-
-class DecodedSegment(NamedTuple):
-    """A segment of the output: positions as the model has them, end exclusive, and its exact marginal."""
-
-    start: int
-    end: int
-    label: str
-    probability: float | None = None  # that exactly this segment with this label is in the output; None: not wanted
+NEGLIGIBLE = 1e-9  # segments that are less probable are left out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,20 +70,27 @@ class Segmentations(ABC):
     ) -> list[list[DecodedSegment]]:
         """Return the best set of each sentence: the most probable one or, with objective "f1", that of the largest
         expected F1, which has the largest sum of probability - cutoff. The cutoff is `f1_cutoff()` unless given."""
-        _check_choice("objective", objective, Objective)
-        thresholds = [one.thresholds if one else {} for one in self.constraints]
+        check_choice("objective", objective, Objective)
         values = None
         if objective == "f1":
             segments, values = self._above(self.f1_cutoff() if cutoff is None else cutoff)
         else:
             segments = self._mode
-            if with_probabilities or any(thresholds):
+            if with_probabilities or any(one and one.thresholds for one in self.constraints):
                 values = self._probabilities(segments)
-        if any(thresholds) and values is not None:
-            pairs = zip(segments.sentence.tolist(), segments.label.tolist())
-            is_kept = values >= np.array([thresholds[b].get(self.labels.name(y), 0.0) for b, y in pairs])
-            segments, values = segments.where(is_kept), values[is_kept]
+        if values is not None and any(self.constraints):
+            segments, values = self._under_constraints(segments, values)
         return self._named(segments, values if with_probabilities else None)
+
+    def _under_constraints(self, segments: FlatSegments, values: np.ndarray) -> tuple[FlatSegments, np.ndarray]:
+        """Make required segments certain, whatever rounding made of them, and drop what is below its threshold."""
+        is_kept = np.ones(len(values), bool)
+        for k, (b, start, end, label) in enumerate(zip(*(x.tolist() for x in (segments.sentence, *segments[1:])))):
+            if one := self.constraints[b]:
+                name = self.labels.name(label)
+                values[k] = 1.0 if (start, end, name) in one.required else values[k]
+                is_kept[k] = values[k] >= one.thresholds.get(name, 0.0)
+        return segments.where(is_kept), values[is_kept]
 
     def marginals(self, min_probability: float = 0.01) -> list[list[DecodedSegment]]:
         """Return every segment that is at least so probable, whether it is in the best set or not."""
@@ -138,7 +143,8 @@ class Segmentations(ABC):
         offsets, start, end, label = (column.tolist() for column in segments)
         names = ["", *self.labels]
         probabilities = [None] * len(start) if values is None else values.tolist()
-        flat = list(map(DecodedSegment, start, end, [names[y] for y in label], probabilities))
+        rows = zip(start, end, [names[y] for y in label], probabilities)
+        flat = list(map(tuple.__new__, repeat(DecodedSegment), rows))  # a named tuple's own constructor is Python code
         return [flat[a:z] for a, z in zip(offsets, offsets[1:])]
 
 
@@ -153,16 +159,16 @@ class _TokenSegmentations(Segmentations):
 
     @cached_property
     def _mode(self) -> FlatSegments:
-        chain = None if any(rule.is_knowledge for rule in self._rules) else self.scores.chain
+        chain = self.scores.chain(self.constraints)
         if chain is not None:
             max_score, segments = chain.best()
-            self._check_possible(max_score, range(self.num_sentences))
+            check_possible(max_score, range(self.num_sentences), self.constraints)
             if (segments.end - segments.start).max(initial=0) <= chain.max_width:
                 return segments
         columns = []
-        for index, graph in self.scores.graphs(self._rules):
+        for index, graph in self.scores.graphs(self.constraints):
             max_score, segments = graph.best()
-            self._check_possible(max_score, index)
+            check_possible(max_score, index, self.constraints)
             columns.append((np.array(index)[segments.sentence], *segments[1:]))
         segments, _ = sorted_by_end(columns, self.num_sentences)
         return segments.ordered(outermost_first(segments))
@@ -170,9 +176,9 @@ class _TokenSegmentations(Segmentations):
     @cached_property
     def _marginals(self) -> tuple[FlatSegments, np.ndarray]:
         columns, values = [], [np.zeros(0)]
-        for index, graph in self.scores.graphs(self._rules):
+        for index, graph in self.scores.graphs(self.constraints):
             log_partition, marginals = graph.marginals()
-            self._check_possible(log_partition, index)
+            check_possible(log_partition, index, self.constraints)
             row, start, width, label = at = np.nonzero(marginals > NEGLIGIBLE)
             columns.append((np.array(index)[row], start, start + width + 1, label))
             values.append(marginals[at].clip(max=1.0))
@@ -183,27 +189,13 @@ class _TokenSegmentations(Segmentations):
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         best = [[KBest([], 1.0)] for _ in range(self.num_sentences)]
-        for index, graph in self.scores.graphs(self._rules):
+        for index, graph in self.scores.graphs(self.constraints):
             for row, b in enumerate(index):
                 found = graph.k_best(row, k)
-                self._check_possible(np.array([log_p for log_p, _ in found[:1]] or [-np.inf]), [b])
+                check_possible(np.array([log_p for log_p, _ in found[:1]] or [-np.inf]), [b], self.constraints)
                 named = [[NamedSegment(*s[:2], self.labels.name(s.label)) for s in path] for _, path in found]
                 best[b] = [KBest(path, min(1.0, math.exp(log_p))) for path, (log_p, _) in zip(named, found)]
         return best
-
-    @cached_property
-    def _rules(self) -> list[Rules]:
-        support = Support(self.labels, self.scores.max_width, takes_nested=False)
-        known = zip(self.constraints, self.scores.lengths.tolist())
-        rules = [support.rules(one, [str(i) for i in range(length)]) for one, length in known]
-        return rules or [Rules()] * self.num_sentences
-
-    def _check_possible(self, totals: np.ndarray, index: Sequence[int]) -> None:
-        if not (totals > -np.inf).all():
-            b = index[int((totals == -np.inf).argmax())]
-            if any(self.constraints):
-                raise ConstraintError(f"no segmentation of sentence {b} agrees with its constraints")
-            raise ScoreError(f"sentence {b} has no possible segmentation: all have a score of -inf")
 
 
 class TokenDecoder:
@@ -285,7 +277,7 @@ class SpanDecoder:
     """
 
     def __init__(self, score: Score, nested: bool = False, labels: Iterable[str] = ()) -> None:
-        _check_choice("score", score, Score)
+        check_choice("score", score, Score)
         self.score, self.nested, self.labels = score, nested, tuple(labels)
 
     def __call__(self, spans: Sequence[Iterable[Any]]) -> Segmentations:
@@ -330,9 +322,8 @@ def averaged(
     `separate_labels`. `best()` is the set with the fewest errors to be expected: the largest sum of probability - 1/2.
     """
     labels, factors = _checked_models(models, weights, separate_labels)
-    is_nested = any(model.is_nested for model in models)
-    common = {"labels": labels, "num_sentences": models[0].num_sentences, "is_nested": is_nested}
-    return _Average(**common, models=models, weights=factors)
+    common: dict[str, Any] = {"labels": labels, "num_sentences": models[0].num_sentences}
+    return _Average(**common, is_nested=any(m.is_nested for m in models), models=models, weights=factors)
 
 
 def summed(
@@ -348,7 +339,7 @@ def summed(
     """
     labels, factors = _checked_models(models, weights, separate_labels)
     pairs = list(zip(models, factors.tolist()))
-    tokens = [(model.scores.chain, w) for model, w in pairs if isinstance(model, _TokenSegmentations)]
+    tokens = [(model.scores.chain(()), w) for model, w in pairs if isinstance(model, _TokenSegmentations)]
     spans = [(model, w) for model, w in pairs if isinstance(model, _SpanSegmentations)]
     are_plain = all(chain is not None for chain, _ in tokens) and not any(model.constraints for model in models)
     if len(tokens) + len(spans) < len(models) or not are_plain:
@@ -406,8 +397,3 @@ def _added(
     sums = np.bincount(which.reshape(-1), np.concatenate(values), columns.shape[1])
     segments, order = sorted_by_end([columns], models[0].num_sentences)
     return segments, sums[order], total
-
-
-def _check_choice(name: str, value: str, choices: Any) -> None:
-    if value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.flat_segments import FlatSegments, offsets_of
+from spansieve.crf.kernels.cpu import Predecessors
 from spansieve.data.example import DataError
 from spansieve.data.tag_schemes import NULL_TAGS, known_scheme, split_tag
 from spansieve.segments import LabelSet, Segment
@@ -237,6 +238,7 @@ class TagScheme:
         self.is_allowed = np.zeros_like(self.is_inside)  # pairs of tags that may stand side by side
         self.can_start, self.can_end = np.zeros((2, len(tags)), bool)
         self._join_tags()
+        self.predecessors = Predecessors.of(self.is_allowed)
 
     def __len__(self) -> int:
         """How many tags there are: T."""

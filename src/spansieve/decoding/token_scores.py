@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 from spansieve.crf.evidence import FlatKnown, Known, Pair, impossible_segments
 from spansieve.crf.flat_segments import FlatSegments, offsets_of
 from spansieve.crf.kernels import ScoreError, cpu
-from spansieve.decoding.constraints import Rules
+from spansieve.decoding.constraints import ConstraintError, Constraints, Rules, Support
+from spansieve.decoding.prediction import check_choice
 from spansieve.decoding.tag_codec import ABSENT, TagScheme, Variant
 from spansieve.segments import LabelSet, Segment
 
@@ -82,7 +83,8 @@ class SegmentGraph:
         return cls(dense, transition, lengths, np.array([v.label for v in variants]))
 
     def scaled(self, weight: float) -> SegmentGraph:
-        return replace(self, scores=self.scores * weight, transition=self.transition * weight)
+        """Multiply all scores by a weight above 0."""
+        return self if weight == 1 else replace(self, scores=self.scores * weight, transition=self.transition * weight)
 
     def plus(self, other: SegmentGraph) -> SegmentGraph:
         """Add the scores of another graph of the same sentences and labels: every variant of a label with every one."""
@@ -112,7 +114,9 @@ class SegmentGraph:
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Return log Z, (B,), and the probability of each segment, (B, L, K, Y), 0 for null."""
         sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths)
-        marginals = np.add.reduceat(sums.marginals, np.flatnonzero(np.diff(self.label, prepend=-1)), axis=-1)
+        marginals, first = sums.marginals, np.flatnonzero(np.diff(self.label, prepend=-1))
+        if len(first) < len(self.label):
+            marginals = np.add.reduceat(marginals, first, axis=-1)
         marginals[..., 0] = 0.0
         return sums.log_partition, marginals
 
@@ -206,13 +210,17 @@ class TokenScores:
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         """Return the score of the best tags of each sentence, (B,), and the segments that they spell: by the linear
         chain, which knows no limit of width and is many times as fast as the graph."""
-        transition, start, end = (0.0 if part is None else part for part in self.learned)
-        scheme, number, rows = self.scheme, self.scores.dtype.type, np.flatnonzero(self.lengths)
+        scheme, (transition, start, end) = self.scheme, self.learned
+        number, rows = self.scores.dtype.type, np.flatnonzero(self.lengths)
         scores = self.scores.copy()
-        scores[:, :1] += np.where(scheme.can_start, start, -np.inf).astype(number)
-        scores[rows, self.lengths[rows] - 1] += np.where(scheme.can_end, end, -np.inf).astype(number)
-        step = np.where(scheme.is_allowed, transition, -np.inf).astype(number)
-        max_score, tags = cpu.linear_chain_best(scores, step, self.lengths)
+        scores[:, :1] += np.where(scheme.can_start, 0.0 if start is None else start, -np.inf).astype(number)
+        last = np.where(scheme.can_end, 0.0 if end is None else end, -np.inf)
+        scores[rows, self.lengths[rows] - 1] += last.astype(number)
+        if transition is None:
+            max_score, tags = cpu.allowed_chain_best(scores, scheme.predecessors, self.lengths)
+        else:
+            step = np.where(scheme.is_allowed, transition, -np.inf).astype(number)
+            max_score, tags = cpu.linear_chain_best(scores, step, self.lengths)
         return max_score, scheme.segments(tags, self.lengths)
 
 
@@ -230,19 +238,26 @@ class GraphScores:
     def lengths(self) -> np.ndarray:
         return self.classifiers[0][0].lengths
 
-    @property
-    def chain(self) -> TokenScores | None:
-        """The classifier, where it is the only one."""
-        return self.classifiers[0][0] if len(self.classifiers) == 1 and self.spans is None else None
+    def chain(self, constraints: Sequence[Constraints | None]) -> TokenScores | None:
+        """Return the classifier, where it is the only one and its best tags need not be looked for among others."""
+        is_free = not any(constraints) or not any(rule.is_knowledge for rule in self._rules(constraints))
+        return self.classifiers[0][0] if is_free and len(self.classifiers) == 1 and self.spans is None else None
 
     @cached_property
     def max_width(self) -> int:
         widest = max(tokens.max_width for tokens, _ in self.classifiers)
         return widest if self.spans is None else max(widest, int((self.spans.end - self.spans.start).max(initial=1)))
 
-    def graphs(self, rules: Sequence[Rules]) -> Iterator[tuple[list[int], SegmentGraph]]:
-        """Yield the graphs of sentences that have tokens, in batches of like length with the same banned pairs."""
-        lengths, banned = self.lengths.tolist(), [sorted(rule.banned) for rule in rules]
+    def _rules(self, constraints: Sequence[Constraints | None]) -> list[Rules]:
+        support, lengths = Support(self.labels, self.max_width, takes_nested=False), self.lengths.tolist()
+        rules = [support.rules(one, [str(i) for i in range(n)]) for one, n in zip(constraints, lengths)]
+        return rules or [Rules()] * len(lengths)
+
+    def graphs(self, constraints: Sequence[Constraints | None]) -> Iterator[tuple[list[int], SegmentGraph]]:
+        """Yield the graphs of sentences that have tokens, under the constraints of each sentence or none at all, in
+        batches of like length with the same banned pairs."""
+        rules, lengths = self._rules(constraints), self.lengths.tolist()
+        banned = [sorted(rule.banned) for rule in rules]
         batch: list[int] = []
         for b in sorted((b for b in range(len(lengths)) if lengths[b]), key=lambda b: (banned[b], lengths[b])):
             numbers = (len(batch) + 1) * lengths[b] * min(lengths[b], self.max_width) * len(self.labels)
@@ -277,6 +292,15 @@ class GraphScores:
         return SegmentGraph(scores, np.zeros((num_labels, num_labels)), self.lengths[index], np.arange(num_labels))
 
 
+def check_possible(totals: np.ndarray, index: Sequence[int], constraints: Sequence[Constraints | None]) -> None:
+    """Check that each of the sentences with these scores, (B,), has a segmentation."""
+    if not (totals > -np.inf).all():
+        b = index[int((totals == -np.inf).argmax())]
+        if any(constraints):
+            raise ConstraintError(f"no segmentation of sentence {b} agrees with its constraints")
+        raise ScoreError(f"sentence {b} has no possible segmentation: all have a score of -inf")
+
+
 # ---- What a classifier returns ---------------------------------------------------------------------------------------
 
 
@@ -288,8 +312,7 @@ def join_subwords(
     `word_ids` has the word of each subword, None for what is none, as a fast tokenizer's `word_ids()`. A word without
     subwords is in no entity: all but the column `null` is impossible.
     """
-    if how not in get_args(Join):
-        raise ValueError(f"join must be one of {', '.join(get_args(Join))}, got {how!r}")
+    check_choice("join", how, Join)
     rows = np.asarray(logits)
     ids = np.array([-1 if word is None else word for word in word_ids], np.int64)
     if rows.ndim != 2 or len(ids) != len(rows):
