@@ -28,7 +28,7 @@ from spansieve.decoding.tag_codec import ABSENT, TagScheme, Variant
 from spansieve.segments import LabelSet, Segment
 
 Join = Literal["first", "sum", "mean"]
-MOST_NUMBERS = 1 << 21  # in the graph of a batch, unless it is of one sentence
+MOST_NUMBERS = 1 << 18  # in the graph of a batch, unless it is of one sentence
 
 
 class Learned(NamedTuple):
