@@ -17,6 +17,7 @@ from spansieve import Constraints, Segment
 from spansieve.crf.kernels import ScoreError
 from spansieve.data.tag_schemes import tags_of_segments
 from spansieve.decode import SpanDecoder, TokenDecoder, averaged, join_subwords, summed
+from spansieve.decoding import token_scores
 from spansieve.decoding.constraints import ConstraintError
 from spansieve.segments import NamedSegment
 from tests.oracle import disjoint_sets, laminar_sets
@@ -192,11 +193,12 @@ def test_constraints_condition_a_token_classifier(scheme, data, seed, length, le
 
 
 @pytest.mark.parametrize("learned", [False, True])
-def test_a_batch_is_its_sentences_alone(learned):
+def test_a_batch_is_its_sentences_alone(learned, monkeypatch):
     """Whatever stands behind their lengths, in whatever batches the graphs are made."""
-    classifiers = [Classifier(seed, "BIOES", length, learned) for seed, length in enumerate((3, 0, 5, 1, 70, 5))]
+    monkeypatch.setattr(token_scores, "MOST_NUMBERS", 200)  # of two sentences of 5 tokens
+    classifiers = [Classifier(seed, "BIOES", length, learned) for seed, length in enumerate((3, 0, 5, 1, 12, 5))]
     decoder = TokenDecoder(classifiers[0].tags, **classifiers[0].learned)
-    padded = np.full((6, 71, len(classifiers[0].tags)), np.nan, np.float32)
+    padded = np.full((6, 13, len(classifiers[0].tags)), np.nan, np.float32)
     for row, classifier in zip(padded, classifiers):
         row[: classifier.length] = classifier.logits
     known = [None, None, Constraints(required=[(1, 3, "PER")]), None, Constraints(banned=[("PER", "LOC")]), None]
