@@ -72,7 +72,7 @@ class SegmentGraph:
         dense = _segment_scores(padded, step, (single, first, inner, last), max_width)
         dense[:, :1, :1] += start[single]
         dense[:, :1, 1:] += start[first]
-        for b, length in enumerate(lengths.tolist()):
+        for b, length in enumerate([] if learned.end is None else lengths.tolist()):
             width = np.arange(1, min(max_width, length) + 1)
             dense[b, length - width, width - 1] += np.where(width[:, None] == 1, end[single], end[last])
         dense[:, :1, :, [v.after_same is True for v in variants]] = -np.inf
