@@ -214,8 +214,9 @@ class TokenScores:
         number, rows = self.scores.dtype.type, np.flatnonzero(self.lengths)
         scores = self.scores.copy()
         scores[:, :1] += np.where(scheme.can_start, 0.0 if start is None else start, -np.inf).astype(number)
-        last = np.where(scheme.can_end, 0.0 if end is None else end, -np.inf)
-        scores[rows, self.lengths[rows] - 1] += last.astype(number)
+        if end is not None or not scheme.can_end.all():
+            last = np.where(scheme.can_end, 0.0 if end is None else end, -np.inf)
+            scores[rows, self.lengths[rows] - 1] += last.astype(number)
         if transition is None:
             max_score, tags = cpu.allowed_chain_best(scores, scheme.predecessors, self.lengths)
         else:
@@ -334,8 +335,8 @@ def join_subwords(
 def padded_scores(
     logits: Any, lengths: ArrayLike | None, word_ids: Sequence[Any] | None, join: Join, scheme: TagScheme
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Put the rows of all sentences into one array (B, L, T) of float32 or float64, with zeros behind their lengths,
-    (B,)."""
+    """Put the rows of all sentences into one array (B, L, T) of float32 or float64, whose numbers are checked, and
+    return it with their lengths, (B,)."""
     if len(logits) and np.ndim(logits[0]) == 1:
         logits, word_ids = [logits], None if word_ids is None else [word_ids]
     if word_ids is not None:
@@ -359,11 +360,10 @@ def padded_scores(
     counts = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths, np.int64)
     if counts.shape != (num_sentences,) or ((counts < 0) | (counts > num_tokens)).any():
         raise ValueError(f"lengths must be {num_sentences} numbers up to {num_tokens}, got {lengths!s:.200}")
-    is_token = np.arange(num_tokens) < counts[:, None]
-    if not is_token.all():
-        scores = np.where(is_token[..., None], scores, scores.dtype.type(0))
     if not scores.max(initial=-np.inf) < np.inf:
-        b, i, _ = np.argwhere(~(scores < np.inf))[0]
-        where = f"token {i} of sentence {b}"
-        raise ScoreError(f"logits must be numbers below +inf (-inf: impossible), got NaN or +inf at {where}")
+        scores = np.where(np.arange(num_tokens)[:, None] < counts[:, None, None], scores, scores.dtype.type(0))
+        if not scores.max(initial=-np.inf) < np.inf:
+            b, i, _ = np.argwhere(~(scores < np.inf))[0]
+            where = f"token {i} of sentence {b}"
+            raise ScoreError(f"logits must be numbers below +inf (-inf: impossible), got NaN or +inf at {where}")
     return scores, counts

@@ -318,19 +318,17 @@ def _allowed_forward(scores, offsets, members, group, length, value, top):
     top[:] = 0.0
     for i in range(length):
         for g in range(top.size if i > 0 else 0):
-            top[g] = _largest_of(value[i - 1], members[offsets[g] : offsets[g + 1]])
+            if offsets[g + 1] - offsets[g] == group.size:  # side by side, as vectors
+                top[g] = largest(value[i - 1], group.size)
+                continue
+            best = value.dtype.type(-np.inf)
+            for k in range(offsets[g], offsets[g + 1]):
+                other = value[i - 1, members[k]]
+                best = other if other > best else best
+            top[g] = best
         for y in range(group.size):
             value[i, y] = scores[i, y] + top[group[y]]
     return largest(value[length - 1], group.size)
-
-
-@reduction
-def _largest_of(values, members):
-    best = values.dtype.type(-np.inf)
-    for k in range(members.size):
-        other = values[members[k]]
-        best = other if other > best else best
-    return best
 
 
 @compiled
