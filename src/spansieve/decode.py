@@ -339,10 +339,10 @@ def summed(
     """
     labels, factors = _checked_models(models, weights, separate_labels)
     pairs = list(zip(models, factors.tolist()))
-    tokens = [(model.scores.chain(()), w) for model, w in pairs if isinstance(model, _TokenSegmentations)]
+    chains = [(model.scores.chain(()), w) for model, w in pairs if isinstance(model, _TokenSegmentations)]
+    tokens = [(chain, w) for chain, w in chains if chain is not None]  # which a sum has none of
     spans = [(model, w) for model, w in pairs if isinstance(model, _SpanSegmentations)]
-    are_plain = all(chain is not None for chain, _ in tokens) and not any(model.constraints for model in models)
-    if len(tokens) + len(spans) < len(models) or not are_plain:
+    if len(tokens) + len(spans) < len(models) or any(model.constraints for model in models):
         raise ValueError("models must be as decoders return them, got a sum, an average or one with constraints")
     if not 0 < unlisted < 1:
         raise ValueError(f"unlisted must be a probability between 0 and 1, got {unlisted}")

@@ -48,7 +48,7 @@ def test_every_sentence_has_its_vectors(tmp_path):
 
 
 def test_the_page_shows_what_was_promised():
-    """No seed has a lower F1 than greedy decoding, and in batches the entities take a twentieth of pytorch-crf's time."""
+    """No seed has a lower F1 than greedy decoding; in batches entities take a twentieth of pytorch-crf's time."""
     page = (ROOT / "results" / "decode_cpu.md").read_text(encoding="utf-8")
     f1 = {
         name: re.findall(rf"\| {name} \| .* \| ([\d.]+) \|", page)

@@ -224,7 +224,9 @@ def outermost_first(segments: FlatSegments) -> np.ndarray:
     return np.lexsort((-segments.end, segments.start, segments.sentence))
 
 
-def sorted_by_end(parts: Sequence[Sequence[np.ndarray]], num_sentences: int) -> tuple[FlatSegments, np.ndarray]:
+def sorted_by_end(
+    parts: Sequence[Sequence[np.ndarray] | np.ndarray], num_sentences: int
+) -> tuple[FlatSegments, np.ndarray]:
     """Join columns of sentences, starts, ends and labels, sorted by (sentence, end, start, label), and the order that
     this took."""
     columns = np.concatenate([np.zeros((4, 0), np.int64), *map(np.array, parts)], axis=1)

@@ -278,7 +278,7 @@ class TagScheme:
         for label, name in enumerate(labels, start=1):
             own = self.labels.id(name) if name in self.labels.names else None
             known = [variant._replace(label=label) for variant in self.variants if variant.label == own]
-            for variant in known or [Variant(label, *[self.null] * 4)]:
+            for variant in known or [Variant(label, self.null, self.null, self.null, self.null)]:
                 variants += variant.split() if split else [variant]
         return variants
 
@@ -295,6 +295,7 @@ def _parts(tags: Sequence[str], is_plain: bool) -> list[tuple[str, str | None]]:
     for tag in tags:
         if not isinstance(tag, str):
             raise TypeError(f"labels must be names of tags such as B-PER, one per column of the logits, got {tag!r}")
+    parts: list[tuple[str, str | None]]
     if is_plain:
         parts = [("O", None) if tag in NULL_TAGS else ("I", tag) for tag in tags]
     else:
@@ -331,4 +332,7 @@ def _variants(label: int, column: dict[str, int], scheme: str) -> list[Variant]:
     if scheme in ("BIOES", "BILOU"):
         return [Variant(label, column["S"], begin, inner, column["E"])]
     # Under IOB1 a segment begins with B only where it touches one of its label.
-    return [Variant(label, *[inner] * 4, after_same=False), Variant(label, begin, begin, inner, inner, after_same=True)]
+    return [
+        Variant(label, inner, inner, inner, inner, after_same=False),
+        Variant(label, begin, begin, inner, inner, after_same=True),
+    ]
