@@ -192,8 +192,8 @@ def decode_page(
     )
     times = (
         "The logits of the first seed, 256 sentences of test by length, float32, one thread; contenders take turns. "
-        "Processor time, the least of all turns. pytorch-crf has the rules of BIO as transitions, and both find the same entities, which is checked. "
-        "It returns tags; the others return entities with their labels."
+        "Processor time, the least of all turns. pytorch-crf has the rules of BIO as transitions, and both find the "
+        "same entities, which is checked. It returns tags; the others return entities with their labels."
     )
     return ResultPage(
         "decode_cpu",
