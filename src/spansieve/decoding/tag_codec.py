@@ -238,6 +238,7 @@ class TagScheme:
         self.is_allowed = np.zeros_like(self.is_inside)  # pairs of tags that may stand side by side
         self.can_start, self.can_end = np.zeros((2, len(tags)), bool)
         self._join_tags()
+        self.never_first = np.flatnonzero(~self.can_start)
         self.predecessors = Predecessors.of(self.is_allowed)
 
     def __len__(self) -> int:
@@ -258,10 +259,13 @@ class TagScheme:
         self.is_allowed |= self.is_inside
 
     def segments(self, tags: np.ndarray, lengths: np.ndarray) -> FlatSegments:
-        """Read the segments of sequences of tags that are allowed, (B, L), of which `lengths` tokens count."""
+        """Read the segments of sequences of tags that are allowed, (B, L), 0 behind their lengths."""
         num_sentences, num_tokens = tags.shape
         rows = np.full((num_sentences, num_tokens + 1), self.null)  # a last column of null ends what is open
-        np.copyto(rows[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
+        if self.null == 0:  # as kernels leave it behind the lengths
+            rows[:, :-1] = tags
+        else:
+            np.copyto(rows[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
         flat = rows.reshape(-1)
         goes_on = np.zeros(len(flat), bool)
         goes_on[1:] = self.is_inside[flat[:-1], flat[1:]]

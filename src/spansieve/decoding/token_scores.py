@@ -211,10 +211,12 @@ class TokenScores:
         """Return the score of the best tags of each sentence, (B,), and the segments that they spell: by the linear
         chain, which knows no limit of width and is many times as fast as the graph."""
         scheme, (transition, start, end) = self.scheme, self.learned
-        number, rows = self.scores.dtype.type, np.flatnonzero(self.lengths)
-        scores = self.scores.copy()
-        scores[:, :1] += np.where(scheme.can_start, 0.0 if start is None else start, -np.inf).astype(number)
+        number, scores = self.scores.dtype.type, self.scores.copy()
+        if start is not None:
+            scores[:, :1] += start.astype(number)
+        scores[:, :1, scheme.never_first] = -np.inf
         if end is not None or not scheme.can_end.all():
+            rows = np.flatnonzero(self.lengths)
             last = np.where(scheme.can_end, 0.0 if end is None else end, -np.inf)
             scores[rows, self.lengths[rows] - 1] += last.astype(number)
         if transition is None:
@@ -295,7 +297,7 @@ class GraphScores:
 
 def check_possible(totals: np.ndarray, index: Sequence[int], constraints: Sequence[Constraints | None]) -> None:
     """Check that each of the sentences with these scores, (B,), has a segmentation."""
-    if not (totals > -np.inf).all():
+    if totals.min(initial=0.0) == -np.inf:
         b = index[int((totals == -np.inf).argmax())]
         if any(constraints):
             raise ConstraintError(f"no segmentation of sentence {b} agrees with its constraints")
