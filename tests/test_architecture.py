@@ -20,6 +20,7 @@ LAYERS = [
     {"data"},
     {"evaluation"},
     {"decoding"},
+    {"decode"},
     {"nn"},
     {"persistence"},
     {"models"},

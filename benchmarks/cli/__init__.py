@@ -39,6 +39,7 @@ COMMANDS = {
         experiments.nested,
         experiments.vectors,
         experiments.guarantees,
+        experiments.decode,
     ),
 }
 

@@ -1,5 +1,5 @@
 """The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking`, `nested`,
-`vectors` and `guarantees`."""
+`vectors`, `guarantees` and `decode`."""
 
 from __future__ import annotations
 
@@ -202,6 +202,28 @@ def guarantees(
         console.print(f"{model.file}: {draws} draws")
         cells += own
     write(module.guarantees_page(cells, module.exact_rows(scores, models), draws, guarantee_scores.SIZES), out)
+
+
+def decode(
+    train: Train,
+    test: Test,
+    encoder: Annotated[str, typer.Option(help="a Hugging Face encoder's name or folder; it is not trained")],
+    folder: Annotated[Path, typer.Option(help="where logits are kept; those that are there are read")],
+    seed: Annotated[list[int] | None, typer.Option(help="0, 1 and 2 if none")] = None,
+    epochs: Annotated[int, typer.Option(help="of the classifier on the encoder's vectors")] = 10,
+    seconds: Annotated[float, typer.Option(help="how long each decoder is measured")] = 2.0,
+    out: Out = RESULTS,
+) -> None:
+    """`spansieve.decode` on a token softmax: F1 beside greedy decoding, time beside pytorch-crf's; on the CPU."""
+    from benchmarks import foreign_decoding as module
+    from spansieve.cli.inputs import read_with_warnings
+
+    console = Console()
+    examples, tested = (read_with_warnings(path, None, console) for path in (train, test))
+    softmaxes = module.run_softmaxes(examples, tested, encoder, folder, seed or (0, 1, 2), epochs, console.print)
+    scores = module.score_rows(softmaxes, tested)
+    speed = module.speed_rows(softmaxes[0], seconds)
+    write(module.decode_page(scores, speed, test.parent.name, epochs), out)
 
 
 def _read(train: Path, dev: Path, test: Path) -> Splits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -28,6 +28,15 @@ class KBest(NamedTuple):
 
     segments: list[NamedSegment]
     probability: float
+
+
+class DecodedSegment(NamedTuple):
+    """A segment of the output: positions as the model has them, end exclusive, and its exact marginal."""
+
+    start: int
+    end: int
+    label: str
+    probability: float | None = None  # that exactly this segment with this label is in the output; None: not wanted
 
 
 class Candidate(NamedTuple):
@@ -78,5 +87,10 @@ class Explanation:
 
 
 def check_probability(kind: str) -> None:
-    if kind not in get_args(Probability):
-        raise ValueError(f"probability must be one of {', '.join(get_args(Probability))}, got {kind!r}")
+    check_choice("probability", kind, Probability)
+
+
+def check_choice(name: str, value: str, choices: Any) -> None:
+    """Check that a value is one of those that a `Literal` has."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
