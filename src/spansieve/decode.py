@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spansieve.crf.flat_segments import FlatSegments, index_in, outermost_first, sorted_by_end
-from spansieve.decoding.batch_scores import ListedSpans, read_spans
 from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints
+from spansieve.decoding.listed_spans import ListedSpans, read_spans
 from spansieve.decoding.prediction import DecodedSegment, KBest, check_choice
 from spansieve.decoding.tag_codec import TagScheme
 from spansieve.decoding.token_scores import (
