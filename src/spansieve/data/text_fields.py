@@ -44,7 +44,7 @@ class Field(NamedTuple):
             if any(sign in instead for _, _, instead in spans for sign in ',\t"\r\n'):
                 return f'"{Field(0, 0, self.text, "cell").replaced(raw.replace(chr(34), chr(34) * 2), spans)}"'
             quoting = "none"
-        offsets = range(len(raw) + 1)
+        offsets: Sequence[int] = range(len(raw) + 1)
         if quoting != "none":
             offsets = [match.start() for match in _WRITTEN[quoting].finditer(raw)] + [len(raw)]
         parts, reached = [], 0

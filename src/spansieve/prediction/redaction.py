@@ -33,8 +33,12 @@ class Replacement(NamedTuple):
     probability: float  # that its surest token is part of an entity
 
     def moved(self, by: int, redacted_by: int) -> Replacement:
-        start, end, redacted_start, redacted_end, *rest = self
-        return Replacement(start + by, end + by, redacted_start + redacted_by, redacted_end + redacted_by, *rest)
+        return self._replace(
+            start=self.start + by,
+            end=self.end + by,
+            redacted_start=self.redacted_start + redacted_by,
+            redacted_end=self.redacted_end + redacted_by,
+        )
 
 
 class Redacted(NamedTuple):
@@ -174,7 +178,8 @@ def _as_they_come(records: Iterator[Record]) -> Iterator[list[Record]]:
     try:
         item = queue.get()
         while isinstance(item, Record):
-            batch, size = [], 0
+            batch: list[Record] = []
+            size = 0
             while isinstance(item, Record) and len(batch) < RECORDS_AT_ONCE and size < CHARACTERS_AT_ONCE:
                 batch.append(item)
                 size += len(item.raw)
