@@ -36,6 +36,7 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
         ("choose", "conll2003_cpu", ["83.18", "5.1 minutes"]),
         ("choose", "throughput_minilm_cuda", ["0.937"]),
         ("choose", "throughput_conll2003_minilm_gpu", ["0.802"]),
+        ("decode", "decode_cpu", ["2.9", "7.8"]),
         ("scaling", "bulk_cuda", ["499,161", "563,364", "1,576,776", "1,155,462"]),
         ("experiments", "all_corpora", ["73.55", "73.32", "73.20", "72.86", "0.0045", "0.90"]),
         ("chunking", "chunking_cpu", ["23.3 candidates", "11.7 chunks", "98.9 %"]),
