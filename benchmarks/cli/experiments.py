@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from benchmarks.cli.options import RESULTS, Device, Out, Set, chosen, write
+from benchmarks.cli.plan_options import Jobs, Seeds, parsed_seeds
 from spansieve.cli.outputs import Console
 from spansieve.config import parsed_setting
 
@@ -156,19 +157,22 @@ def vectors(
     path: Annotated[list[Path], typer.Option("--vectors", help="a file or folder of word vectors")],
     folder: Runs,
     corpus: Annotated[list[str] | None, typer.Option(help="a corpus by name; all English ones if none")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="0, 1 and 2 if none")] = None,
+    seeds: Seeds = "3",
     settings: Set = None,
     device: Device = "cpu",
+    jobs: Jobs = 1,
+    note: Annotated[str, typer.Option(help="a sentence for the page: what else there is to know")] = "",
     out: Out = RESULTS,
 ) -> None:
     """The built-in encoder with and without pretrained word vectors."""
     from benchmarks import word_vectors as module
+    from benchmarks.reproduce.runs import outcomes
 
-    wanted, names = dict(map(parsed_setting, settings or [])), chosen(corpus, [e.name for e in module.ENGLISH])
-    runs = module.run_vectors(
-        data, path, folder, names, seed or (0, 1, 2), wanted, device == "cpu", lambda line: Console().print(line)
-    )
-    write(module.vectors_page(runs, device), out)
+    console, names = Console(), chosen(corpus, module.ENGLISH)
+    shared: dict[str, Any] = {"seeds": parsed_seeds(seeds), "device": device, "runs": folder, "jobs": jobs}
+    plans = module.vectors_plans(data, path, names, dict(map(parsed_setting, settings or [])), **shared)
+    found = outcomes(plans, lambda run, dev: console.print(f"{run}: dev {100 * dev.f1:.2f} F1", highlight=False))
+    write(module.vectors_page(plans, found, note), out)
 
 
 def _read(train: Path, dev: Path, test: Path) -> Splits:
