@@ -38,6 +38,7 @@ COMMANDS = {
         experiments.chunking,
         experiments.nested,
         experiments.vectors,
+        experiments.distil,
     ),
 }
 

@@ -1,5 +1,5 @@
-"""The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking`, `nested` and
-`vectors`."""
+"""The commands that show what single ideas are worth: `active-learning`, `partial`, `audit`, `chunking`, `nested`,
+`vectors` and `distil`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ Dev = Annotated[Path, typer.Argument(help="development data")]
 Test = Annotated[Path, typer.Argument(help="test data")]
 Runs = Annotated[Path, typer.Option("--folder", help="where the runs go, one folder for each model")]
 NotKept = Annotated[Path, typer.Option("--folder", help="where a run trains; nothing is left there")]
+Note = Annotated[str, typer.Option(help="a sentence for the page: what else there is to know")]
 MostDev = Annotated[int, typer.Option(help="sentences of dev, drawn likewise")]
 
 
@@ -161,7 +162,7 @@ def vectors(
     settings: Set = None,
     device: Device = "cpu",
     jobs: Jobs = 1,
-    note: Annotated[str, typer.Option(help="a sentence for the page: what else there is to know")] = "",
+    note: Note = "",
     out: Out = RESULTS,
 ) -> None:
     """The built-in encoder with and without pretrained word vectors."""
@@ -173,6 +174,47 @@ def vectors(
     plans = module.vectors_plans(data, path, names, dict(map(parsed_setting, settings or [])), **shared)
     found = outcomes(plans, lambda run, dev: console.print(f"{run}: dev {100 * dev.f1:.2f} F1", highlight=False))
     write(module.vectors_page(plans, found, note), out)
+
+
+def distil(
+    data: Annotated[Path, typer.Argument(help="a folder with the files of train, dev and test")],
+    encoder: Annotated[str, typer.Option(help="the teacher's: a Hugging Face encoder's name or folder")],
+    path: Annotated[Path, typer.Option("--vectors", help="the students' word vectors")],
+    folder: Runs,
+    way: Annotated[
+        list[str], typer.Option(help="mixture, temperature and sentences of the texts, such as 0.5,1,10000")
+    ],
+    texts: Annotated[Path | None, typer.Option(help="sentences without labels, one a line, spaces between")] = None,
+    seeds: Seeds = "3",
+    settings: Set = None,
+    settings_of_teacher: Annotated[list[str] | None, typer.Option("--set-teacher", help="one of the teacher's")] = None,
+    device: Device = "cpu",
+    jobs: Jobs = 1,
+    note: Note = "",
+    out: Out = RESULTS,
+) -> None:
+    """Students with the built-in encoder and word vectors, taught in several ways by a pretrained encoder."""
+    from benchmarks import distilled as module
+    from benchmarks.reproduce.corpora import files_in, read_corpus
+    from spansieve.training.teacher import unlabelled
+
+    lines = [] if texts is None else texts.read_text(encoding="utf-8").splitlines()
+    teacher = module.teacher_run(encoder, dict(map(parsed_setting, settings_of_teacher or [])), folder)
+    student = {"model.builtin.vectors": str(path)} | dict(map(parsed_setting, settings or []))
+    console = Console()
+    plan = module.Distillation(
+        read_corpus(files_in(data), data.resolve().name),
+        [unlabelled(line.split()) for line in lines],
+        list(map(module.parsed_way, way)),
+        teacher,
+        student,
+        folder,
+        parsed_seeds(seeds),
+        device,
+        jobs,
+    )
+    found = module.run_distillation(plan, lambda line: console.print(line, highlight=False))
+    write(module.distilled_page(plan, *found, note), out)
 
 
 def _read(train: Path, dev: Path, test: Path) -> Splits:
