@@ -23,6 +23,7 @@ COMMANDS = {
         speed.core,
         speed.training_speed,
         speed.tagging,
+        speed.spacy_vectors,
         speed.prediction,
         speed.bulk,
         speed.onnx,

@@ -41,7 +41,7 @@ def active_learning(
     from benchmarks import active_learning as module
     from benchmarks.experiment import drawn
 
-    splits = _read(pool, dev, test)
+    splits = read_splits(pool, dev, test)
     splits = splits._replace(train=drawn(splits.train, most), dev=drawn(splits.dev, most_dev))
     wanted = dict(map(parsed_setting, settings or []))
     rounds = module.run_active_learning(
@@ -68,7 +68,7 @@ def partial(
     from spansieve.data.sample import sample_corpus
 
     if train is not None and dev is not None and test is not None:
-        splits, corpus = _read(train, dev, test), test.parent.name
+        splits, corpus = read_splits(train, dev, test), test.parent.name
     elif train is dev is test is None:
         splits, corpus = sample_corpus(), "the sample corpus"
     else:
@@ -125,7 +125,7 @@ def chunking(
     from benchmarks import chunks as module
 
     heads, wanted, console = chosen(head, module.HEADS), dict(map(parsed_setting, settings or [])), Console()
-    splits = _read(train, dev, test)
+    splits = read_splits(train, dev, test)
     runs = module.run_chunking(splits, folder, heads, wanted, lambda run: console.print(module.chunking_row(run)))
     write(module.chunking_page(runs, splits, test.parent.name), out)
 
@@ -145,7 +145,7 @@ def nested(
     from benchmarks import nested_entities as module
 
     heads, wanted, console = chosen(head, module.HEADS), dict(map(parsed_setting, settings or [])), Console()
-    splits = _read(train, dev, test)
+    splits = read_splits(train, dev, test)
     splits = splits._replace(train=splits.train[:sentences])
     runs = module.run_nested(
         splits, folder, heads, wanted, device == "cpu", lambda run: console.print(module.nested_row(run))
@@ -217,7 +217,7 @@ def distil(
     write(module.distilled_page(plan, *found, note), out)
 
 
-def _read(train: Path, dev: Path, test: Path) -> Splits:
+def read_splits(train: Path, dev: Path, test: Path) -> Splits:
     from benchmarks.experiment import Splits
     from spansieve.cli.inputs import read_with_warnings
 
