@@ -14,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.experiment import Splits, scores_on
+from benchmarks.experiment import Splits, drawn, scores_on
 from benchmarks.result_page import ResultPage, Row, Table, percent
 from benchmarks.tagging_speed import spacy_contenders, spansieve_contenders
 from benchmarks.timings import one_thread, seconds_of, timed_in_rounds
@@ -37,6 +37,7 @@ from spansieve.training.run_folder import MODEL
 OPTIMIZE = ("efficiency", "accuracy")  # what spaCy's configurations are for
 TRAINED = "trained.json"
 OURS, WITH = "spansieve", "spansieve, vectors"
+FEW = 200  # sentences that slow models read
 LARGE = 400_000  # rows of a table of vectors
 SENTENCE = "Ada Lovelace met Charles Babbage in London ."
 
@@ -69,11 +70,11 @@ class Trained(NamedTuple):
 # ---- Training --------------------------------------------------------------------------------------------------------
 
 
-def train_ours(splits: Splits, vectors: Path | None, settings: dict[str, Any], seed: int, folder: Path) -> Trained:
+def train_ours(splits: Splits, vectors: Path | None, settings: dict[str, Any], folder: Path) -> Trained:
     """Train preset `builtin` on the CPU; a model that stands in the folder is not trained again."""
     name = OURS if vectors is None else WITH
-    run = folder / f"{'none' if vectors is None else 'vectors'}-{seed}"
-    wanted = settings | {"training.seed": seed, "model.builtin.vectors": vectors and str(vectors)}
+    run = folder / ("none" if vectors is None else "vectors")
+    wanted = settings | {"model.builtin.vectors": vectors and str(vectors)}
 
     def fit() -> None:
         train(with_settings(preset("builtin"), wanted), splits.train, splits.dev, run, resume=True, use_cpu=True)
@@ -84,11 +85,9 @@ def train_ours(splits: Splits, vectors: Path | None, settings: dict[str, Any], s
     return _trained(name, run, run / MODEL, fit, f1, splits)
 
 
-def train_spacy(
-    splits: Splits, vectors: Path, optimize: str, settings: Sequence[str], seed: int, folder: Path
-) -> Trained:
+def train_spacy(splits: Splits, vectors: Path, optimize: str, settings: Sequence[str], folder: Path) -> Trained:
     """Train a pipeline with `ner` by spaCy's commands; one that stands in the folder is not trained again."""
-    run, config = folder / f"{optimize}-{seed}", folder / f"{optimize}.cfg"
+    run, config = folder / optimize, folder / f"{optimize}.cfg"
     data = {name: folder / f"{name}.spacy" for name in ("train", "dev")}
     if not (run / TRAINED).exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +98,7 @@ def train_spacy(
 
     def fit() -> None:
         own = [f"--paths.{name}={path}" for name, path in data.items()]
-        own += [f"--paths.vectors={folder / 'vectors'}", f"--system.seed={seed}", *(f"--{one}" for one in settings)]
+        own += [f"--paths.vectors={folder / 'vectors'}", *(f"--{one}" for one in settings)]
         own.append("--components.tok2vec.model.embed.include_static_vectors=true")
         _spacy("train", config, "--output", run, *own)
 
@@ -165,8 +164,12 @@ def spacy_f1(pipeline: Path, examples: Sequence[Example]) -> float:
 # ---- Speed -----------------------------------------------------------------------------------------------------------
 
 
-def speed_rows(models: Sequence[Trained], examples: Sequence[Example], rounds: int) -> list[Row]:
-    """Words per second of each on one thread, in turns, and the ratio to our own without vectors, round by round."""
+def speed_rows(
+    models: Sequence[Trained], others: Mapping[str, Path], examples: Sequence[Example], rounds: int
+) -> list[Row]:
+    """Words per second of each on one thread, in turns, and the ratio to our own without vectors, round by round. Of
+    the other models' folders, which are slow, a part of the sentences is read."""
+    few = drawn(examples, FEW)
     with one_thread():
         contenders: dict[tuple[str, str], Callable[[], Any]] = {}
         for model in models:
@@ -174,15 +177,23 @@ def speed_rows(models: Sequence[Trained], examples: Sequence[Example], rounds: i
                 contenders |= spansieve_contenders(model.name, load(model.folder), examples)
             else:
                 contenders |= spacy_contenders(model.name, model.folder, examples)
+        for name, folder in others.items():
+            contenders |= spansieve_contenders(name, load(folder), few)
+        contenders = {key: run for key, run in contenders.items() if key[0] in {*others, *(m.name for m in models)}}
         times = timed_in_rounds(contenders, rounds, seconds_of)
-    words = sum(map(len, examples))
+    rates = {
+        key: [sum(map(len, few if key[0] in others else examples)) / seconds for seconds in some]
+        for key, some in times.items()
+    }
+    sizes = {model.name: model.megabytes for model in models}
+    sizes |= {name: Trained(name, folder, 0, 0, 0, 0).megabytes for name, folder in others.items()}
     rows: list[Row] = []
     for given in ("tokens", "text"):
-        for model in models:
-            own, base = times[model.name, given], times[OURS, given]
-            rate, ratio = words / statistics.median(own), statistics.median(b / a for a, b in zip(own, base))
-            cells = {"words/s": f"{rate:,.0f}", "to spansieve without vectors": f"{ratio:.2f}"}
-            rows.append({"tagger": model.name, "input": given} | cells)
+        for name, size in sizes.items():
+            own = rates[name, given]
+            ratio = statistics.median(a / b for a, b in zip(own, rates[OURS, given]))
+            cells = {"words/s": f"{statistics.median(own):,.0f}", "to spansieve without vectors": f"{ratio:.3g}"}
+            rows.append({"tagger": name, "input": given} | cells | {"MB": f"{size:.0f}"})
     return rows
 
 
@@ -229,13 +240,14 @@ def with_table(model: Path, folder: Path, rows: int) -> None:
 ABOUT = (
     "Preset `builtin` without and with word vectors, and spaCy's `tok2vec` and `ner` with the same vectors "
     "(`include_static_vectors`, looked up by the lower-case word) in the configurations that `spacy init config` "
-    "recommends for a CPU, trained until dev no longer improves (spaCy's `patience`); one seed. F1 is exact match, "
+    "recommends for a CPU, trained until dev no longer improves (spaCy's `patience`); seed 0. F1 is exact match, "
     "micro, from tokens, by one scorer. Minutes are those of training, dev scored included; processor minutes are the "
     "sum over threads, without what else ran on the machine. MB are those of the model's folder."
 )
 ABOUT_SPEED = (
     "Words per second on one thread, all taggers in turns in one process, another one first in every round; medians. "
-    "The ratio is the median over the rounds. From tokens, and from text with each tagger's own tokenizer."
+    "The ratio is the median over the rounds. From tokens, and from text with each tagger's own tokenizer. Models on "
+    f"pretrained encoders, where there are any, read {FEW} sentences of it, drawn by chance."
 )
 ABOUT_START = (
     "Seconds from the start of a process to its end, for one sentence: `spansieve predict`, and a program that loads "

@@ -22,14 +22,17 @@ SETTING = "model.builtin.vectors"
 
 
 def vectors_plans(
-    data: Path, paths: Sequence[Path], corpora: Sequence[str], settings: Mapping[str, Any], **shared: Any
+    data: Path, paths: Sequence[str], corpora: Sequence[str], settings: Mapping[str, Any], **shared: Any
 ) -> list[Plan]:
-    """One plan per corpus without vectors, and one with those of each file; `shared` has the rest of a plan."""
+    """One plan per corpus without vectors, and one with those of each file; CORPUS=FILE is for that corpus alone.
+    `shared` has the rest of a plan."""
+    alone = {path: tuple(path.split("=", 1)) for path in paths if path.split("=")[0] in ENGLISH}
     plans = []
     for name in corpora:
         corpus = read_entry(ENGLISH[name], data)
-        for path in (None, *paths):
-            own = {**settings, SETTING: path and str(path)}
+        own_paths = [alone[path][1] if path in alone else path for path in paths if alone.get(path, (name,))[0] == name]
+        for path in (None, *own_paths):
+            own = {**settings, SETTING: path}
             plans.append(Plan(corpus, encoder=BUILTIN, settings=own, heads=(OURS,), **shared))
     return plans
 

@@ -155,7 +155,9 @@ def nested(
 
 def vectors(
     data: Annotated[Path, typer.Argument(help="the folder with a folder for each corpus")],
-    path: Annotated[list[Path], typer.Option("--vectors", help="a file or folder of word vectors")],
+    path: Annotated[
+        list[str], typer.Option("--vectors", help="a file or folder of word vectors; CORPUS=FILE for one corpus alone")
+    ],
     folder: Runs,
     corpus: Annotated[list[str] | None, typer.Option(help="a corpus by name; all English ones if none")] = None,
     seeds: Seeds = "3",

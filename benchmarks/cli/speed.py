@@ -80,7 +80,9 @@ def spacy_vectors(
     vectors: Annotated[Path, typer.Option(help="a text file of word vectors, such as GloVe's")],
     folder: Annotated[Path, typer.Option(help="where models go; those that stand there are not trained again")],
     optimize: Annotated[list[str] | None, typer.Option(help="efficiency or accuracy, of spaCy; both if none")] = None,
-    seed: int = 0,
+    beside: Annotated[
+        list[str] | None, typer.Option(help="NAME=FOLDER of another model of ours, whose speed is measured, too")
+    ] = None,
     settings: Set = None,
     settings_of_spacy: Annotated[
         list[str] | None, typer.Option("--set-spacy", help="one of spaCy's, such as training.max_steps=100")
@@ -94,11 +96,13 @@ def spacy_vectors(
     from benchmarks.cli.experiments import read_splits
 
     splits, wanted = read_splits(train, dev, test), dict(map(parsed_setting, settings or []))
-    models = [module.train_ours(splits, path, wanted, seed, folder) for path in (None, vectors)]
+    others = {name: Path(path) for name, _, path in (text.partition("=") for text in beside or [])}
+    models = [module.train_ours(splits, path, wanted, folder) for path in (None, vectors)]
     for name in chosen(optimize, module.OPTIMIZE):
-        models.append(module.train_spacy(splits, vectors, name, settings_of_spacy or [], seed, folder / "spacy"))
+        models.append(module.train_spacy(splits, vectors, name, settings_of_spacy or [], folder / "spacy"))
     show([model.row() for model in models])
-    speed, start = module.speed_rows(models, splits.test, rounds), module.start_rows(models, rounds)
+    speed = module.speed_rows(models, others, splits.test, rounds)
+    start = module.start_rows(models, rounds)
     show(speed)
     show(start)
     write(module.spacy_page(models, speed, start, note), out)

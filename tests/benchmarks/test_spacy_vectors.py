@@ -21,16 +21,16 @@ def test_both_are_trained_once_and_timed(terminal, files, tmp_path, monkeypatch)
     (tmp_path / "words.txt").write_text("".join(f"{word} {i} 1\n" for i, word in enumerate(words)), encoding="utf-8")
     command = ["spacy-vectors", *files, "--vectors", tmp_path / "words.txt", "--folder", tmp_path / "r"]
     command += ["--optimize", "efficiency", "--set-spacy", "training.max_steps=20", "--rounds", "1"]
-    command += ["--out", tmp_path, *FLAGS]
+    command += ["--beside", f"again={tmp_path / 'r' / 'none' / 'model'}", "--out", tmp_path, *FLAGS]
     answer = terminal(*command)
     assert answer.code == 0, answer.err
     page = (tmp_path / "spacy_vectors_cpu.md").read_text()
     taggers = ["spansieve", "spansieve, vectors", "spaCy, efficiency, vectors"]
-    for name, column, times in (("", "tagger", 1), ("_speed", "tagger", 2), ("_start", "tagger", 1)):
+    large = "spansieve, vectors, a table of 100 rows"
+    for name, expected in (("", taggers), ("_speed", 2 * [*taggers, "again"]), ("_start", [*taggers, large])):
         with (tmp_path / f"spacy_vectors_cpu{name}.csv").open() as file:
-            found = [row[column] for row in csv.DictReader(file)]
-        assert found[: len(taggers) * times] == taggers * times
-    assert "| spansieve, vectors, a table of 100 rows |" in page
+            assert [row["tagger"] for row in csv.DictReader(file)] == expected
+    assert f"| {large} |" in page
     made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("r/**/trained.json")}
     assert len(made) == 3
     assert terminal(*command).code == 0

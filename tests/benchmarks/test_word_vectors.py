@@ -21,6 +21,7 @@ def command(tmp_path):
         write_examples(examples, tmp_path / "data" / "wnut17" / f"{name}.jsonl")
     (tmp_path / "words.txt").write_text("".join(f"{word} {i} 1\n" for i, word in enumerate(WORDS)), encoding="utf-8")
     given = ["vectors", tmp_path / "data", "--vectors", tmp_path / "words.txt", "--folder", tmp_path / "r"]
+    given += ["--vectors", "conll2003=no such file"]
     return [*given, "--corpus", "wnut17", "--seeds", "2", "--note", "A note.", "--out", tmp_path, *FLAGS]
 
 
