@@ -141,8 +141,8 @@ def distilled_page(
         f"{plan.corpus.name}, by the sentence: the teacher is FSemiCRF on {encoder}, the students are the built-in "
         f"encoder with word vectors, preset `builtin`, seeds {seeds}. Mean and sample standard deviation of micro F1, "
         "percent. Mixture is the teacher's part beside gold, temperature divides its scores, and texts are the "
-        "sentences without labels that it alone labels; no test text is among them. All three are chosen by the mean "
-        "on dev, and only what is chosen is tested."
+        "sentences without labels that it alone labels; no test text is among them. Of the ways to learn, the one with "
+        "the best mean on dev is chosen, and only that is tested."
     )
     of_teacher = f"The teacher: dev {percent(teacher.dev.f1)}, test {percent(teacher.test.f1)}."
     every = [teacher, *(one for some in students.values() for one in some)]

@@ -24,7 +24,7 @@ from benchmarks.experiment import Splits, drawn, scores_on
 from benchmarks.result_page import ResultPage, Row, Table, percent
 from benchmarks.tagging_speed import spacy_contenders, spansieve_contenders
 from benchmarks.timings import one_thread, seconds_of, timed_in_rounds
-from spansieve.config import preset, with_settings
+from spansieve.config import BUILTIN, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.storage import load_model, save_model
@@ -167,9 +167,8 @@ def spacy_f1(pipeline: Path, examples: Sequence[Example]) -> float:
 def speed_rows(
     models: Sequence[Trained], others: Mapping[str, Path], examples: Sequence[Example], rounds: int
 ) -> list[Row]:
-    """Words per second of each on one thread, in turns, and the ratio to our own without vectors, round by round. Of
-    the other models' folders, which are slow, a part of the sentences is read."""
-    few = drawn(examples, FEW)
+    """Words per second of each on one thread, in turns, and the ratio to our own without vectors, round by round.
+    Models on pretrained encoders, which are slow, read a part of the sentences."""
     with one_thread():
         contenders: dict[tuple[str, str], Callable[[], Any]] = {}
         for model in models:
@@ -177,14 +176,15 @@ def speed_rows(
                 contenders |= spansieve_contenders(model.name, load(model.folder), examples)
             else:
                 contenders |= spacy_contenders(model.name, model.folder, examples)
+        read = {model.name: examples for model in models}
         for name, folder in others.items():
-            contenders |= spansieve_contenders(name, load(folder), few)
-        contenders = {key: run for key, run in contenders.items() if key[0] in {*others, *(m.name for m in models)}}
+            predictor = load(folder)
+            is_builtin = predictor.tagger.config.encoder.name == BUILTIN
+            read[name] = examples if is_builtin else drawn(examples, FEW)
+            contenders |= spansieve_contenders(name, predictor, read[name])
+        contenders = {key: run for key, run in contenders.items() if key[0] in read}
         times = timed_in_rounds(contenders, rounds, seconds_of)
-    rates = {
-        key: [sum(map(len, few if key[0] in others else examples)) / seconds for seconds in some]
-        for key, some in times.items()
-    }
+    rates = {key: [sum(map(len, read[key[0]])) / seconds for seconds in some] for key, some in times.items()}
     sizes = {model.name: model.megabytes for model in models}
     sizes |= {name: Trained(name, folder, 0, 0, 0, 0).megabytes for name, folder in others.items()}
     rows: list[Row] = []
