@@ -89,12 +89,13 @@ def test_cells_are_those_that_csv_reads(rows, form, quote_all):
     found = records(content, form, ["body"])
     assert "".join(record.raw for record in found) == content
     assert [field.text for record in found for field in record.fields] == [b for _, b in rows if b.strip()]
-    replaced = "".join(
-        record.raw[: f.start] + f.replaced(record.raw[f.start : f.end], [(0, len(f.text), 'X,"\t')]) + record.raw[f.end :]
-        if (f := next(iter(record.fields), None))
-        else record.raw
-        for record in found
-    )  # fmt: skip
+    replaced = found[0].raw
+    for record in found[1:]:
+        reached = 0
+        for field in record.fields:
+            instead = field.replaced(record.raw[field.start : field.end], [(0, len(field.text), 'X,"\t')])
+            replaced, reached = replaced + record.raw[reached : field.start] + instead, field.end
+        replaced += record.raw[reached:]
     # A cell that was not quoted gets quotes for what is put into it.
     after = list(csv.reader(io.StringIO(replaced, newline=""), delimiter=separator))[1:]
     assert after == [[a, 'X,"\t' if b.strip() else b] for a, b in rows]
