@@ -146,7 +146,7 @@ def distilled_page(
     )
     of_teacher = f"The teacher: dev {percent(teacher.dev.f1)}, test {percent(teacher.test.f1)}."
     every = [teacher, *(one for some in students.values() for one in some)]
-    parts = [about, *filter(None, [note]), of_teacher, Table(rows)]
+    parts: list[str | Table] = [about, *filter(None, [note]), of_teacher, Table(rows)]
     title = f"Distilled into the built-in encoder: {plan.corpus.name}"
     return ResultPage(f"distilled_{plan.device}", title, parts, csv=rows, machine=machines(every))
 

@@ -37,7 +37,7 @@ from spansieve.training.run_folder import MODEL
 OPTIMIZE = ("efficiency", "accuracy")  # what spaCy's configurations are for
 TRAINED = "trained.json"
 OURS, WITH = "spansieve", "spansieve, vectors"
-FEW = 200  # sentences that slow models read
+FEW = 60  # sentences that slow models read
 LARGE = 400_000  # rows of a table of vectors
 SENTENCE = "Ada Lovelace met Charles Babbage in London ."
 
@@ -223,13 +223,13 @@ def _process(command: Sequence[str]) -> Callable[[], object]:
 def with_table(model: Path, folder: Path, rows: int) -> None:
     """Write a model again with a table of so many rows: rows of nobody's words are added."""
     tagger = load_model(model)
-    own = tagger.encoder.word_vectors
+    own: Any = tagger.encoder.word_vectors
     missing = rows - len(own.table)
     random = np.random.default_rng(0)
     new = np.setdiff1d(random.integers(0, 2**63, 2 * missing, np.uint64), own.hashes)[:missing]
     order = np.argsort(hashes := np.concatenate([own.hashes, new]))
     at = np.concatenate([own.rows, np.arange(len(own.table), rows, dtype=np.int32)])
-    table = np.concatenate([own.table, random.integers(-127, 128, (missing, own.size), np.int8)])
+    table = np.concatenate([own.table, random.integers(-127, 128, (missing, own.size)).astype(np.int8)])
     scales = np.concatenate([own.scales, np.full(missing, own.scales.mean(), np.float32)])
     tagger.encoder.word_vectors = WordVectors(hashes[order], at[order], table, scales)
     save_model(tagger, folder)
@@ -258,6 +258,6 @@ ABOUT_START = (
 def spacy_page(models: Sequence[Trained], speed: Sequence[Row], start: Sequence[Row], note: str = "") -> ResultPage:
     rows = [model.row() for model in models]
     speed_table, start_table = Table(speed, "Speed", ABOUT_SPEED), Table(start, "Start", ABOUT_START)
-    parts = [ABOUT, *filter(None, [note]), Table(rows), speed_table, start_table]
+    parts: list[str | Table] = [ABOUT, *filter(None, [note]), Table(rows), speed_table, start_table]
     title = "Word vectors on a CPU: the built-in encoder beside spaCy"
     return ResultPage("spacy_vectors_cpu", title, parts, csv=rows, more_csv={"speed": speed, "start": start})

@@ -55,7 +55,7 @@ def vectors_page(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]], n
         "at the epoch that is best on dev. Vectors are frozen, rounded to 8-bit numbers; with and without them, all "
         "other settings are the same, and none was chosen by these figures."
     )
-    parts = [about, *filter(None, [note]), Table(rows), _coverage(plans, outcomes)]
+    parts: list[str | Table] = [about, *filter(None, [note]), Table(rows), _coverage(plans, outcomes)]
     csv = [_seed_row(plan, one) for plan, some in zip(plans, outcomes) for one in some]
     name, title = f"word_vectors_{plans[0].device}", "Pretrained word vectors in the built-in encoder"
     return ResultPage(name, title, parts, csv=csv, machine=machines(chain.from_iterable(outcomes)))
