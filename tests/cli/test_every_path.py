@@ -18,6 +18,7 @@ DATA = {
     "train DEV": ("train", "train.conll", "PATH", "--output", "out", "--cpu"),
     "train --test": ("train", "train.conll", "dev.conll", "--test", "PATH", "--output", "out", "--cpu"),
     "evaluate": ("evaluate", "MODEL", "PATH"),
+    "calibrate": ("calibrate", "MODEL", "PATH", "--miss", "0.5"),
     "audit": ("audit", "PATH", "--output", "out.csv", "--cpu"),
     "compare": ("compare", "MODEL", "MODEL", "PATH"),
     "convert": ("convert", "PATH", "out.jsonl"),
@@ -33,6 +34,7 @@ TEXTS = {
     "redact": ("redact", "MODEL", "PATH", "--output", "out"),
 }
 MODELS = {
+    "calibrate MODEL": ("calibrate", "PATH", "dev.conll", "--miss", "0.5"),
     "evaluate MODEL": ("evaluate", "PATH", "dev.conll"),
     "redact MODEL": ("redact", "PATH", "rows.jsonl"),
     "predict MODEL": ("predict", "PATH", "Ada lives here ."),
@@ -56,6 +58,7 @@ OTHERS = {
     "serve --token-file": ("serve", "MODEL", "--token-file", "PATH", "--port", "0"),
 }
 FILES_OUT = {
+    "calibrate --json": ("calibrate", "MODEL", "dev.conll", "--miss", "0.9", "--json", "PATH"),
     "evaluate --json": ("evaluate", "MODEL", "dev.conll", "--json", "PATH"),
     "evaluate --errors": ("evaluate", "MODEL", "dev.conll", "--errors", "PATH"),
     "evaluate --calibration": ("evaluate", "MODEL", "dev.conll", "--calibration", "PATH"),

@@ -188,7 +188,7 @@ def test_assessing(predictor):
     found = assess(predictor, examples)
     assert found.unknown_labels == ("GPE",)
     assert found.scores.micro.recall == pytest.approx(6 / 7)
-    known = {"scores", "intervals", "calibration", "errors", "unknown_labels", "gold_outcomes", "levels"}
+    known = {"scores", "intervals", "calibration", "errors", "unknown_labels", "gold_outcomes", "levels", "expected"}
     assert set(found.to_dict()) == known | {"precision", "threshold", "label_thresholds"}
     assert found.threshold is None
     found = assess(predictor, examples, precision=0.9)

@@ -26,7 +26,7 @@ from spansieve.decoding.batch_scores import (
 )
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.coverage import Decision
-from spansieve.decoding.prediction import Prediction
+from spansieve.decoding.prediction import CoveredPrediction, Prediction
 from spansieve.decoding.tag_codec import TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
@@ -91,7 +91,7 @@ class Decoded(NamedTuple):
             return predictions
         assert self.expected is not None
         rows = zip(predictions, self.coverage, self.expected)
-        return [one._replace(coverage=covered[:, 1:], expected=counts[1:]) for one, covered, counts in rows]
+        return [CoveredPrediction.of(one, covered[:, 1:], counts[1:]) for one, covered, counts in rows]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:

@@ -19,8 +19,36 @@ class Prediction(NamedTuple):
 
     segments: list[NamedSegment]
     probabilities: list[float] | None  # of each segment, where they were wanted
-    coverage: np.ndarray | None = None  # (L, labels), where wanted: P(the token is part of an entity of this label)
-    expected: np.ndarray | None = None  # (labels,), with it: how many entities of this label there are, by the model
+
+    @property
+    def coverage(self) -> np.ndarray | None:
+        """P(the token is part of an entity of this label), (L, labels), where it was wanted."""
+        return None
+
+    @property
+    def expected(self) -> np.ndarray | None:
+        """How many entities of each label there are by the model, (labels,), where coverage was wanted."""
+        return None
+
+
+class CoveredPrediction(Prediction):
+    """A prediction with its coverage. As a tuple it is a prediction like any other."""
+
+    _covered: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, prediction: Prediction, coverage: np.ndarray, expected: np.ndarray) -> CoveredPrediction:
+        made = cls(*prediction)
+        made._covered = coverage, expected
+        return made
+
+    @property
+    def coverage(self) -> np.ndarray:
+        return self._covered[0]
+
+    @property
+    def expected(self) -> np.ndarray:
+        return self._covered[1]
 
 
 class KBest(NamedTuple):
