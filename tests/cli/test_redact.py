@@ -84,7 +84,7 @@ def test_what_cannot_be_is_an_error_and_nothing_is_written(terminal, model, tmp_
     assert "bad.jsonl line 2: must have a field text" in error
     assert NAMES[0] not in error
     for arguments, message in (
-        (("--miss", "0.01"), "calibrate"),
+        (("--miss", "0.01"), "guarantee"),
         (("--threshold", "0"), "--threshold must be above 0"),
         (("--label", "XYZ"), "--label must be one of"),
         (("--field", "body"), "must have a field body"),
@@ -97,7 +97,7 @@ def test_what_cannot_be_is_an_error_and_nothing_is_written(terminal, model, tmp_
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed otherwise here")
 def test_killed_in_the_middle_what_was_written_is_a_prefix(typed, model, tmp_path):
-    (tmp_path / "in.txt").write_bytes(b"".join(f"{i} {TEXT}\n".encode() for i in range(5_000)))
+    (tmp_path / "in.txt").write_bytes(b"".join(f"{i} {TEXT}\n".encode() for i in range(2_000)))
     whole = typed(stdin=(tmp_path / "in.txt").read_bytes()).stdout
     command = [sys.executable, "-m", "spansieve", "redact", str(model)]
     with (tmp_path / "in.txt").open("rb") as stdin, (tmp_path / "out.txt").open("wb") as out:

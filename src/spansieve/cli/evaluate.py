@@ -248,6 +248,9 @@ def calibrate(
     examples = read_with_warnings(data, format, console)
     levels = {"miss": miss, "precision": precision, "sets": sets}
     promises = make(predictor, examples, **levels, confidence=confidence, margin=margin)
+    if json_file is not None:
+        lines = json.dumps([promise.to_dict() for promise in promises], indent=2, ensure_ascii=False)
+        json_file.write_text(lines + "\n", encoding="utf-8")
     write_promises(Path(model), promises)
     for promise in promises:
         console.print(escape(promise.describe()), soft_wrap=True)
@@ -258,9 +261,6 @@ def calibrate(
         names = escape(", ".join(sorted(unknown)))
         console.print(f"[yellow]labels that the model does not know, and that do not count: {names}[/]")
     console.print(f"written to {escape(str(Path(model) / GUARANTEE))}", soft_wrap=True)
-    if json_file is not None:
-        lines = json.dumps([promise.to_dict() for promise in promises], indent=2, ensure_ascii=False)
-        json_file.write_text(lines + "\n", encoding="utf-8")
 
 
 def _cost_lines(promise: Promise) -> list[str]:

@@ -126,8 +126,9 @@ def _add_prediction(router: APIRouter, batcher: Batcher[str], info: Callable[[],
         tasks = [Task(text, *options, constraints, body.threshold) for text, constraints in given]
         job = batcher.submit(tasks, request.scope["request_id"])
         results = await _results(batcher, job, request, limits.seconds)
-        promise = "" if guarantee is None else f',"guarantee":{guarantee.model_dump_json()}'
-        return Response(f'{{"results":[{",".join(results)}]{promise}}}', media_type="application/json")
+        promise = "null" if guarantee is None else guarantee.model_dump_json()
+        content = f'{{"results":[{",".join(results)}],"guarantee":{promise}}}'
+        return Response(content, media_type="application/json")
 
     summary = "What the model is and how much it takes"
 

@@ -222,9 +222,7 @@ class Promise(ResponseModel):
 
 class PredictResponse(ResponseModel):
     results: list[Result] = Field(description="One per text, in the order of the request.")
-    guarantee: Promise | None = Field(
-        default=None, description="The promise that the results are under, where the service has one."
-    )
+    guarantee: Promise | None = Field(description="The promise that the results are under, where the service has one.")
 
 
 class ModelLimits(ResponseModel):
