@@ -43,11 +43,9 @@ class Coverage:
     def scores(self, label: str | None = None) -> np.ndarray:
         """The score by which each token is covered, as an entity of this label or as any: its probability, and 1 in an
         entity of the best segmentation, so that what is covered has all that is predicted, (T,)."""
-        scores = (self.in_entity if label is None else self.probability[:, self._index(label)]).copy()
-        for segment in self.best:
-            if label in (None, segment.label):
-                scores[segment.start : segment.end] = 1.0
-        return scores
+        if label is not None:
+            self._index(label)
+        return covering_scores(self.probability, self.best, self.labels, label)
 
     def spans(self, threshold: float | Mapping[str, float]) -> list[Entity]:
         """Cover the tokens that are part of an entity with at least this probability, or of an entity of a label with
@@ -71,6 +69,25 @@ class Coverage:
         if label not in self.labels:
             raise ValueError(f"unknown label {label!r}; known are {', '.join(self.labels)}")
         return self.labels.index(label)
+
+
+def covering_scores(
+    probability: np.ndarray, best: Sequence[NamedSegment], labels: Sequence[str], label: str | None
+) -> np.ndarray:
+    """Score the tokens, of probability (T, Y): that of being part of an entity of the label, or of any where that is
+    None; 1 in such an entity of the best segmentation, (T,)."""
+    scores = probability.sum(1).clip(max=1.0) if label is None else probability[:, labels.index(label)].copy()
+    scores[tokens_inside(best, len(scores), label)] = 1.0
+    return scores
+
+
+def tokens_inside(segments: Sequence[NamedSegment], length: int, label: str | None) -> np.ndarray:
+    """Mark the tokens that are in a segment of the label, or of any where that is None, (length,)."""
+    is_inside = np.zeros(length, bool)
+    for segment in segments:
+        if label in (None, segment.label):
+            is_inside[segment.start : segment.end] = True
+    return is_inside
 
 
 def coverage_of(text: str, labels: tuple[str, ...], pieces: Sequence[tuple[Sequence[Token], Prediction]]) -> Coverage:

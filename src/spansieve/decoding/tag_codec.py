@@ -143,34 +143,48 @@ class Chain(NamedTuple):
 def forward(scores: np.ndarray, transition: np.ndarray) -> np.ndarray:
     """Return the forward sums (B, L, Y): log-sum of the sequences up to token i with tag y there, its score included.
     O(L·Y²)."""
-    sums, step = scores.copy(), _exponentials(transition)
+    sums, step = scores.copy(), _Step.of(transition)
     for i in range(1, scores.shape[1]):
-        sums[:, i] += _log_product(sums[:, i - 1], *step)
+        sums[:, i] += step.log_product(sums[:, i - 1])
     return sums
 
 
 def backward(scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the backward sums (B, L, Y): log-sum of what may follow tag y at token i to the end of the sentence; 0 at
     its last token. O(L·Y²)."""
-    sums, step = np.zeros_like(scores), _exponentials(transition.T)
+    sums, step = np.zeros_like(scores), _Step.of(transition.T)
     for i in range(scores.shape[1] - 2, -1, -1):
         is_before_end = (i < lengths - 1)[:, None]
-        following = _log_product(scores[:, i + 1] + sums[:, i + 1], *step)
+        following = step.log_product(scores[:, i + 1] + sums[:, i + 1])
         sums[:, i] = np.where(is_before_end, following, 0.0)
     return sums
 
 
-def _exponentials(matrix: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return exp(matrix) divided by its largest entry, and the logarithm of that entry."""
-    top = max(matrix.max(initial=LOWEST), LOWEST)
-    return np.exp(matrix - top), top
+class _Step(NamedTuple):
+    """A matrix of log-weights, and the same as numbers: exp(matrix) divided by its largest entry."""
 
+    logs: np.ndarray  # (Y, Y)
+    weights: np.ndarray  # (Y, Y)
+    scale: float  # the logarithm of the largest entry
 
-def _log_product(vectors: np.ndarray, matrix: np.ndarray, scale: float) -> np.ndarray:
-    """Return log(exp(vectors) @ matrix) + scale, (B, Y), each row relative to its largest number."""
-    top = np.maximum(vectors.max(-1, keepdims=True, initial=LOWEST), LOWEST)
-    with np.errstate(divide="ignore"):  # the logarithm of nothing is -inf, as it should be
-        return np.log(np.exp(vectors - top) @ matrix) + (top + scale)
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> _Step:
+        top = max(matrix.max(initial=LOWEST), LOWEST)
+        return cls(matrix, np.exp(matrix - top), top)
+
+    def log_product(self, vectors: np.ndarray) -> np.ndarray:
+        """Return log(exp(vectors) @ exp(matrix)), (B, Y), each row relative to its largest number.
+
+        A row in which a number is nothing is summed in log-space: it may have been less than a double can hold beside
+        the largest, and count all the same when later scores make up for it.
+        """
+        top = np.maximum(vectors.max(-1, keepdims=True, initial=LOWEST), LOWEST)
+        with np.errstate(divide="ignore"):  # the logarithm of nothing is -inf, as it should be
+            product = np.log(np.exp(vectors - top) @ self.weights) + (top + self.scale)
+        rows = np.isneginf(product).any(-1)
+        if rows.any():
+            product[rows] = np.logaddexp.reduce(vectors[rows, :, None] + self.logs, axis=1)
+        return product
 
 
 def _label_tags(label: int, scheme: str) -> LabelTags:

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from spansieve.data.example import Example, check_known
+from spansieve.decoding.coverage import covering_scores, tokens_inside
 from spansieve.decoding.prediction import KBest, Prediction, Wanted
 from spansieve.evaluation.calibration import (
     Units,
@@ -138,35 +139,21 @@ def _gold_tokens(covered: Sequence[Prediction], data: _Labelled, labels: Sequenc
     """The gold tokens of a label, or of all, each with the score by which it is covered as such."""
     scores, units = [], []
     for prediction, gold, unit in zip(covered, data.gold, data.unit):
-        is_gold = _is_inside(gold, len(cast(np.ndarray, prediction.coverage)), label)
-        scores.append(_scores(prediction, labels, label)[is_gold])
+        coverage = cast(np.ndarray, prediction.coverage)
+        is_gold = tokens_inside(gold, len(coverage), label)
+        scores.append(covering_scores(coverage, prediction.segments, labels, label)[is_gold])
         units.append(np.full(is_gold.sum(), unit))
     score = np.concatenate(scores)
     return Units(score, np.concatenate(units), np.ones(len(score), bool))
 
 
-def _scores(prediction: Prediction, labels: Sequence[str], label: str | None) -> np.ndarray:
-    """As `Coverage.scores` has them, of a sentence."""
-    coverage = cast(np.ndarray, prediction.coverage)
-    scores = coverage.sum(1).clip(max=1.0) if label is None else coverage[:, labels.index(label)].copy()
-    scores[_is_inside(prediction.segments, len(scores), label)] = 1.0
-    return scores
-
-
-def _is_inside(segments: Sequence[NamedSegment], length: int, label: str | None) -> np.ndarray:
-    is_inside = np.zeros(length, bool)
-    for segment in segments:
-        if label in (None, segment.label):
-            is_inside[segment.start : segment.end] = True
-    return is_inside
-
-
 def _over_covered(covered: Sequence[Prediction], data: _Labelled, labels: Sequence[str], threshold: float) -> float:
     """The share of tokens outside of gold that are covered."""
-    others = [
-        _scores(prediction, labels, None)[~_is_inside(gold, len(cast(np.ndarray, prediction.coverage)), None)]
-        for prediction, gold in zip(covered, data.gold)
-    ]
+    others = []
+    for prediction, gold in zip(covered, data.gold):
+        coverage = cast(np.ndarray, prediction.coverage)
+        scores = covering_scores(coverage, prediction.segments, labels, None)
+        others.append(scores[~tokens_inside(gold, len(coverage), None)])
     scores = np.concatenate(others)
     return float((scores >= threshold).mean()) if len(scores) else 0.0
 

@@ -154,10 +154,10 @@ def _replaced(record: Record, results: Sequence[Redacted]) -> str:
 
 def _as_they_come(records: Iterator[Record]) -> Iterator[list[Record]]:
     """Batches of what has been read so far, at least one record each: a thread reads ahead, a batch and no more."""
-    queue: Queue[Record | BaseException | None] = Queue(RECORDS_AT_ONCE)
+    queue: Queue[Record | Exception | None] = Queue(RECORDS_AT_ONCE)
     is_given_up = threading.Event()
 
-    def put(item: Record | BaseException | None) -> None:
+    def put(item: Record | Exception | None) -> None:
         while not is_given_up.is_set():
             try:
                 return queue.put(item, timeout=0.5)
@@ -171,7 +171,7 @@ def _as_they_come(records: Iterator[Record]) -> Iterator[list[Record]]:
                 if is_given_up.is_set():
                     return
             put(None)
-        except BaseException as error:  # raised where the records are used
+        except Exception as error:  # raised where the records are used
             put(error)
 
     threading.Thread(target=read, name="spansieve-reading", daemon=True).start()
