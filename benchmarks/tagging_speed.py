@@ -15,15 +15,17 @@ from benchmarks.timings import one_thread, seconds_of, timed_in_rounds
 from spansieve.data.example import Example
 from spansieve.prediction.predictor import Predictor, load
 
+OURS, RIVAL = "spansieve", "spaCy"
+
 
 def run_tagging_speed(
     model: Path, examples: Sequence[Example], spacy_model: Path | None, rounds: int = 5
 ) -> list[dict[str, object]]:
     """One row per tagger and kind of input, with the ratio to spaCy where there is one."""
     with one_thread():
-        contenders = _ours(load(model), examples)
+        contenders = spansieve_contenders(OURS, load(model), examples)
         if spacy_model is not None:
-            contenders |= _spacy(spacy_model, examples)
+            contenders |= spacy_contenders(RIVAL, spacy_model, examples)
         times = timed_in_rounds(contenders, rounds, seconds_of)
     num_words = sum(map(len, examples))
     rates = {key: [num_words / seconds for seconds in some] for key, some in times.items()}
@@ -36,7 +38,7 @@ def tagging_page(rows: Sequence[dict[str, object]], data: str) -> ResultPage:
 
 def _row(key: tuple[str, str], rates: dict[tuple[str, str], list[float]]) -> dict[str, object]:
     tagger, given = key
-    rival = rates.get(("spaCy", given))
+    rival = rates.get((RIVAL, given))
     ratio = "" if rival is None else f"{statistics.median(a / b for a, b in zip(rates[key], rival)):.2f}"
     return {
         "tagger": tagger,
@@ -46,17 +48,20 @@ def _row(key: tuple[str, str], rates: dict[tuple[str, str], list[float]]) -> dic
     }
 
 
-def _ours(predictor: Predictor, examples: Sequence[Example]) -> dict[tuple[str, str], Callable[[], Any]]:
+Contenders = dict[tuple[str, str], Callable[[], Any]]  # by tagger and kind of input
+
+
+def spansieve_contenders(name: str, predictor: Predictor, examples: Sequence[Example]) -> Contenders:
     tokens = [example.tokens for example in examples]
     texts = [" ".join(sentence) for sentence in tokens]
     return {
-        ("spansieve", "tokens"): lambda: predictor.predict_tokens(tokens),
-        ("spansieve", "text"): lambda: predictor.predict_texts(texts, probabilities=False),
-        ("spansieve, with probabilities", "tokens"): lambda: predictor.predict_tokens(tokens, probabilities=True),
+        (name, "tokens"): lambda: predictor.predict_tokens(tokens),
+        (name, "text"): lambda: predictor.predict_texts(texts, probabilities=False),
+        (f"{name}, with probabilities", "tokens"): lambda: predictor.predict_tokens(tokens, probabilities=True),
     }
 
 
-def _spacy(folder: Path, examples: Sequence[Example]) -> dict[tuple[str, str], Callable[[], Any]]:
+def spacy_contenders(name: str, folder: Path, examples: Sequence[Example]) -> Contenders:
     import spacy
     from spacy.tokens import Doc
 
@@ -72,4 +77,4 @@ def _spacy(folder: Path, examples: Sequence[Example]) -> dict[tuple[str, str], C
         for doc in nlp.pipe(texts, batch_size=256):
             _ = [(e.start_char, e.end_char, e.label_) for e in doc.ents]
 
-    return {("spaCy", "tokens"): of_tokens, ("spaCy", "text"): of_texts}
+    return {(name, "tokens"): of_tokens, (name, "text"): of_texts}

@@ -2,96 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.reproduce.all_corpora import CORPORA, read_entry
-from benchmarks.result_page import ResultPage, Spread, Table
-from spansieve.config import preset, with_settings
-from spansieve.training.run import TrainingResult, train
+from benchmarks.reproduce.all_corpora import CORPORA, machines, read_entry
+from benchmarks.reproduce.plan import OURS, Plan
+from benchmarks.reproduce.runs import Outcome
+from benchmarks.result_page import ResultPage, Row, Spread, Table
+from spansieve.config import BUILTIN
+from spansieve.training.run_folder import RESULTS
 
-ENGLISH = tuple(entry for entry in CORPORA if entry.is_english)
+ENGLISH = {entry.name: replace(entry, corrected=None) for entry in CORPORA if entry.is_english}
 NONE = "none"
+SETTING = "model.builtin.vectors"
 
 
-class VectorsRun(NamedTuple):
-    """One model, trained and tested."""
-
-    corpus: str
-    vectors: str  # the file's name, or none
-    seed: int
-    result: TrainingResult
-    megabytes: float  # of the model's folder
-
-
-def run_vectors(
-    data: Path,
-    paths: Sequence[Path],
-    folder: Path,
-    corpora: Sequence[str],
-    seeds: Sequence[int],
-    settings: dict[str, Any],
-    use_cpu: bool = True,
-    seen: Callable[[str], None] = lambda line: None,
-) -> list[VectorsRun]:
-    """Train with each of the files and without any, in a folder of its own: what stands there is not trained again."""
-    runs = []
-    for entry in ENGLISH:
-        if corpora and entry.name not in corpora:
-            continue
-        corpus = read_entry(entry, data)
-        for path in (None, *paths):
-            for seed in seeds:
-                name = NONE if path is None else path.name
-                wanted = settings | {"training.seed": seed, "model.builtin.vectors": path and str(path)}
-                result = train(
-                    with_settings(preset("builtin"), wanted),
-                    corpus.train,
-                    corpus.dev,
-                    folder / entry.name / name / str(seed),
-                    test_examples=corpus.test,
-                    resume=True,
-                    use_cpu=use_cpu,
-                )
-                size = sum(file.stat().st_size for file in result.model.rglob("*") if file.is_file())
-                runs.append(VectorsRun(entry.name, name, seed, result, size / 1e6))
-                seen(f"{entry.name} {name} seed {seed}: dev {100 * result.dev['micro']['f1']:.2f}")
-    return runs
+def vectors_plans(
+    data: Path, paths: Sequence[str], corpora: Sequence[str], settings: Mapping[str, Any], **shared: Any
+) -> list[Plan]:
+    """One plan per corpus without vectors, and one with those of each file; CORPUS=FILE is for that corpus alone.
+    `shared` has the rest of a plan."""
+    alone = {path: tuple(path.split("=", 1)) for path in paths if path.split("=")[0] in ENGLISH}
+    plans = []
+    for name in corpora:
+        corpus = read_entry(ENGLISH[name], data)
+        own_paths = [alone[path][1] if path in alone else path for path in paths if alone.get(path, (name,))[0] == name]
+        for path in (None, *own_paths):
+            own = {**settings, SETTING: path}
+            plans.append(Plan(corpus, encoder=BUILTIN, settings=own, heads=(OURS,), **shared))
+    return plans
 
 
-def vectors_rows(runs: Sequence[VectorsRun]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for corpus, vectors in dict.fromkeys((run.corpus, run.vectors) for run in runs):
-        own = [run for run in runs if (run.corpus, run.vectors) == (corpus, vectors)]
-        dev, test = (
-            Spread.of([scores["micro"]["f1"] for scores in found]).percent()
-            for found in ([run.result.dev for run in own], [run.result.test or {} for run in own])
-        )
-        minutes = sum(run.result.seconds for run in own) / len(own) / 60
-        rows.append(
-            {
-                "corpus": corpus,
-                "vectors": vectors,
-                "dev F1": dev,
-                "test F1": test,
-                "minutes": f"{minutes:.1f}",
-                "MB": f"{own[0].megabytes:.0f}",
-            }
-        )
-    return rows
+def vectors_row(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, object]:
+    dev, test = (Spread.of([getattr(one, split).f1 for one in outcomes]).percent() for split in ("dev", "test"))
+    return {"corpus": plan.corpus.name, "vectors": _name(plan), "dev F1": dev, "test F1": test}
 
 
-def vectors_page(runs: Sequence[VectorsRun], device: str) -> ResultPage:
-    seeds = sorted({run.seed for run in runs})
+def _name(plan: Plan) -> str:
+    path = plan.settings[SETTING]
+    return NONE if path is None else Path(path).name
+
+
+def vectors_page(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]], note: str = "") -> ResultPage:
+    rows = [vectors_row(plan, some) for plan, some in zip(plans, outcomes)]
+    seeds = ", ".join(map(str, plans[0].seeds))
     about = (
-        f"Preset `builtin`, by the sentence, seeds {', '.join(map(str, seeds))}; mean and deviation. Vectors are "
-        "frozen; all rows of a file are kept, as 8-bit numbers. Minutes are those of training, dev scored included; "
-        "MB are those of the model's folder."
+        f"Preset `builtin`, by the sentence, seeds {seeds}: mean and sample standard deviation of micro F1, percent, "
+        "at the epoch that is best on dev. Vectors are frozen, rounded to 8-bit numbers; with and without them, all "
+        "other settings are the same, and none was chosen by these figures."
     )
-    covered = {f"{run.corpus}: {run.result.counts.vectors}" for run in runs if run.result.counts.vectors}
-    coverage = "\n".join(f"- {line}" for line in sorted(covered))
-    rows = vectors_rows(runs)
-    name = "word_vectors_cpu" if device == "cpu" else "word_vectors_cuda"
-    title = "Pretrained word vectors in the built-in encoder"
-    return ResultPage(name, title, [about, Table(rows), coverage], csv=rows, device=device)
+    parts: list[str | Table] = [about, *filter(None, [note]), Table(rows), _coverage(plans, outcomes)]
+    csv = [_seed_row(plan, one) for plan, some in zip(plans, outcomes) for one in some]
+    name, title = f"word_vectors_{plans[0].device}", "Pretrained word vectors in the built-in encoder"
+    return ResultPage(name, title, parts, csv=csv, machine=machines(chain.from_iterable(outcomes)))
+
+
+def _seed_row(plan: Plan, one: Outcome) -> Row:
+    own = {"corpus": plan.corpus.name, "vectors": _name(plan), "seed": one.run.seed}
+    return own | {"dev": f"{100 * one.dev.f1:.2f}", "test": f"{100 * one.test.f1:.2f}", "best epoch": one.best_epoch}
+
+
+def _coverage(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]]) -> str:
+    """How many of the words have a vector, as each run has printed it."""
+    lines = []
+    for plan, (one, *_) in zip(plans, outcomes):
+        if _name(plan) != NONE:
+            counts = json.loads((one.run.folder / RESULTS).read_text(encoding="utf-8"))["counts"]
+            lines.append(f"- {plan.corpus.name}: {counts['vectors']}")
+    return "\n".join(lines)

@@ -23,6 +23,7 @@ COMMANDS = {
         speed.core,
         speed.training_speed,
         speed.tagging,
+        speed.spacy_vectors,
         speed.prediction,
         speed.bulk,
         speed.onnx,
@@ -38,6 +39,9 @@ COMMANDS = {
         experiments.chunking,
         experiments.nested,
         experiments.vectors,
+        experiments.distil,
+        experiments.guarantees,
+        experiments.decode,
     ),
 }
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 
-from benchmarks.cli.options import RESULTS, Data, Device, Model, Out, show, write
+from benchmarks.cli.options import RESULTS, Data, Device, Model, Out, Set, chosen, show, write
+from spansieve.config import parsed_setting
 
 SecondsEach = Annotated[float, typer.Option(help="time to spend on each contender")]
 Threads = Annotated[int, typer.Option(help="of the CPU, for all contenders", min=1)]
@@ -106,6 +107,41 @@ def tagging(
     rows = run_tagging_speed(model, read_examples(data), spacy)
     show(rows)
     write(tagging_page(rows, data.name), out)
+
+
+def spacy_vectors(
+    train: Annotated[Path, typer.Argument(help="training data")],
+    dev: Annotated[Path, typer.Argument(help="development data")],
+    test: Annotated[Path, typer.Argument(help="test data")],
+    vectors: Annotated[Path, typer.Option(help="a text file of word vectors, such as GloVe's")],
+    folder: Annotated[Path, typer.Option(help="where models go; those that stand there are not trained again")],
+    optimize: Annotated[list[str] | None, typer.Option(help="efficiency or accuracy, of spaCy; both if none")] = None,
+    beside: Annotated[
+        list[str] | None, typer.Option(help="NAME=FOLDER of another model of ours, whose speed is measured, too")
+    ] = None,
+    settings: Set = None,
+    settings_of_spacy: Annotated[
+        list[str] | None, typer.Option("--set-spacy", help="one of spaCy's, such as training.max_steps=100")
+    ] = None,
+    rounds: Rounds = 5,
+    note: Annotated[str, typer.Option(help="a sentence for the page: what else there is to know")] = "",
+    out: Out = RESULTS,
+) -> None:
+    """The built-in encoder without and with word vectors beside spaCy with the same: trained, scored and timed."""
+    from benchmarks import spacy_vectors as module
+    from benchmarks.cli.experiments import read_splits
+
+    splits, wanted = read_splits(train, dev, test), dict(map(parsed_setting, settings or []))
+    others = {name: Path(path) for name, _, path in (text.partition("=") for text in beside or [])}
+    models = [module.train_ours(splits, path, wanted, folder) for path in (None, vectors)]
+    for name in chosen(optimize, module.OPTIMIZE):
+        models.append(module.train_spacy(splits, vectors, name, settings_of_spacy or [], folder / "spacy"))
+    show([model.row() for model in models])
+    speed = module.speed_rows(models, others, splits.test, rounds)
+    start = module.start_rows(models, rounds)
+    show(speed)
+    show(start)
+    write(module.spacy_page(models, speed, start, note), out)
 
 
 def prediction(

@@ -245,11 +245,11 @@ def all_corpora_page(plans: Sequence[Plan], outcomes: Sequence[Sequence[Outcome]
         [*_about(plans), *tables, draw(found, [*main, *other])],
         tables[0].rows,
         {"seeds": seeds},
-        machine=_machines(chain.from_iterable(outcomes)),
+        machine=machines(chain.from_iterable(outcomes)),
     )
 
 
-def _machines(outcomes: Iterable[Outcome]) -> str:
+def machines(outcomes: Iterable[Outcome]) -> str:
     """Where the runs were trained, and by which versions."""
     every = list(outcomes)
     machines = sorted({outcome.device for outcome in every})

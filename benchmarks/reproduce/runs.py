@@ -119,12 +119,8 @@ def train_missing(plans: Sequence[Plan], on_end: OnEnd, with_test: bool) -> None
     # The longest first, so that no long one is left at the end by itself.
     missing.sort(key=lambda pair: -len(pair[1].train) * pair[0].config.training.epochs)
     device, jobs = plans[0].device, plans[0].jobs
-    if jobs > 1 and len(missing) > 1:
-        _train_side_by_side(missing, device, jobs, on_end, with_test)
-        return
-    for run, corpus in missing:
-        finish(run, corpus, device, with_test)
-        on_end(run, dev_scores(run))
+    tasks = {run: (finish, (run, corpus, device, with_test)) for run, corpus in missing}
+    side_by_side(tasks, jobs, lambda run: on_end(run, dev_scores(run)))
 
 
 def is_trained(run: Run, corpus: Corpus) -> bool:
@@ -207,35 +203,41 @@ def _plain(config: Config) -> Any:
 # ---- Side by side ----------------------------------------------------------------------------------------------------
 
 
-def _train_side_by_side(
-    pairs: Sequence[tuple[Run, Corpus]], device: str, jobs: int, on_end: OnEnd, with_test: bool
+def side_by_side(
+    tasks: Mapping[Run, tuple[Callable[..., None], Sequence[Any]]], jobs: int, on_end: Callable[[Run], None]
 ) -> None:
-    """Each process with its share of the cores: they would wait for each other otherwise."""
+    """Call the function of each run; with several jobs in processes, each with its share of the cores: they would wait
+    for each other otherwise."""
+    if jobs == 1 or len(tasks) < 2:
+        for run, (function, arguments) in tasks.items():
+            function(*arguments)
+            on_end(run)
+        return
     threads = max(1, usable_cores() // jobs)
     failed: dict[Run, BaseException] = {}
     with (
-        _limited(threads),
+        limited_threads(threads),
         ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (threads,)) as pool,
     ):
-        waiting = {pool.submit(finish, run, corpus, device, with_test): run for run, corpus in pairs}
+        waiting = {pool.submit(function, *arguments): run for run, (function, arguments) in tasks.items()}
         for future in as_completed(waiting):
             run, error = waiting[future], future.exception()
             if error is None:
-                on_end(run, dev_scores(run))
+                on_end(run)
             else:
                 failed[run] = error
     if failed:
         run, error = next(iter(failed.items()))
         reason = "its process was killed, perhaps for memory" if isinstance(error, BrokenProcessPool) else error
         raise RuntimeError(
-            f"{len(failed)} of {len(pairs)} runs failed, the first ({run}): {reason}; "
+            f"{len(failed)} of {len(tasks)} runs failed, the first ({run}): {reason}; "
             "the same command goes on with what is missing"
         ) from error
 
 
 @contextmanager
-def _limited(threads: int) -> Iterator[None]:
-    """Of the processes that start meanwhile: libraries read this when they are loaded."""
+def limited_threads(threads: int) -> Iterator[None]:
+    """Limit the threads of the processes that start meanwhile: libraries read this when they are loaded."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, str(threads)))
     try:

@@ -21,6 +21,7 @@ COMMANDS = (
     "train",
     "distil",
     "evaluate",
+    "calibrate",
     "predict",
     "predict-files",
     "rank",

@@ -18,6 +18,7 @@ DATA = {
     "train DEV": ("train", "train.conll", "PATH", "--output", "out", "--cpu"),
     "train --test": ("train", "train.conll", "dev.conll", "--test", "PATH", "--output", "out", "--cpu"),
     "evaluate": ("evaluate", "MODEL", "PATH"),
+    "calibrate": ("calibrate", "MODEL", "PATH", "--miss", "0.5"),
     "audit": ("audit", "PATH", "--output", "out.csv", "--cpu"),
     "compare": ("compare", "MODEL", "MODEL", "PATH"),
     "convert": ("convert", "PATH", "out.jsonl"),
@@ -30,9 +31,12 @@ TEXTS = {
     "predict-files": ("predict-files", "MODEL", "PATH", "--output", "out"),
     "rank": ("rank", "MODEL", "PATH"),
     "suggest": ("suggest", "MODEL", "PATH"),
+    "redact": ("redact", "MODEL", "PATH", "--output", "out"),
 }
 MODELS = {
+    "calibrate MODEL": ("calibrate", "PATH", "dev.conll", "--miss", "0.5"),
     "evaluate MODEL": ("evaluate", "PATH", "dev.conll"),
+    "redact MODEL": ("redact", "PATH", "rows.jsonl"),
     "predict MODEL": ("predict", "PATH", "Ada lives here ."),
     "predict-files MODEL": ("predict-files", "PATH", "rows.jsonl", "--output", "out"),
     "rank MODEL": ("rank", "PATH", "rows.jsonl"),
@@ -50,14 +54,18 @@ MODELS = {
 }
 OTHERS = {
     "train --config": ("train", "train.conll", "dev.conll", "--config", "PATH", "--output", "out", "--cpu"),
+    "redact --key": ("redact", "MODEL", "rows.jsonl", "--as", "pseudonym", "--key", "PATH"),
     "serve --token-file": ("serve", "MODEL", "--token-file", "PATH", "--port", "0"),
 }
 FILES_OUT = {
+    "calibrate --json": ("calibrate", "MODEL", "dev.conll", "--miss", "0.9", "--json", "PATH"),
     "evaluate --json": ("evaluate", "MODEL", "dev.conll", "--json", "PATH"),
     "evaluate --errors": ("evaluate", "MODEL", "dev.conll", "--errors", "PATH"),
     "evaluate --calibration": ("evaluate", "MODEL", "dev.conll", "--calibration", "PATH"),
     "predict --output": ("predict", "MODEL", "Ada lives here .", "--as", "jsonl", "--output", "PATH"),
     "rank --output": ("rank", "MODEL", "rows.jsonl", "--output", "PATH"),
+    "redact --output": ("redact", "MODEL", "rows.jsonl", "--output", "PATH"),
+    "redact --report": ("redact", "MODEL", "rows.jsonl", "--report", "PATH"),
     "suggest --output": ("suggest", "MODEL", "rows.jsonl", "--output", "PATH"),
     "audit --output": ("audit", "train.conll", "--output", "PATH", "--cpu"),
     "compare --json": ("compare", "MODEL", "MODEL", "dev.conll", "--json", "PATH"),
@@ -74,11 +82,14 @@ FOLDERS_OUT = {
     "audit --runs": ("audit", "train.conll", "--runs", "PATH", "--output", "out.csv", "--cpu"),
 }
 COMMANDS = DATA | TEXTS | MODELS | OTHERS | FILES_OUT | FOLDERS_OUT
-VALID = {("notes.md", name) for name in ("predict --file", "rank", "suggest", "distil --texts")}  # text is text
+VALID = {
+    ("notes.md", name) for name in ("predict --file", "rank", "suggest", "redact", "distil --texts")
+}  # text is text
+VALID |= {("binary", "redact --key"), ("notes.md", "redact --key")}  # bytes are bytes
 VALID |= {("empty", "data"), ("empty", "train --config")}  # no sentences, and no settings: all are the usual ones
 PATH_TYPES = ("Model", "ModelOrExport", "LabelledData", "TextFiles", "Files", "Fixed", "OutputFile", "JsonFile")
 OPTION_NAMES = {"json_file": "--json"}
-ARGUMENTS = {("rank", "files"), ("suggest", "files"), ("train", "dev"), ("split", "more")}
+ARGUMENTS = {("rank", "files"), ("redact", "files"), ("suggest", "files"), ("train", "dev"), ("split", "more")}
 PROSE = "# Notes\n\nAda lives in Rome.\nShe was born there long ago.\n"
 
 

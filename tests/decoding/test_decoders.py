@@ -14,7 +14,7 @@ from spansieve.crf.flat_segments import flat_segments, segments_by_sentence
 from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.heads import HEADS
-from tests.nn.heads import head_of, keep_half, vectors_of
+from tests.nn.heads import entities_by_definition, head_of, keep_half, oracle_of, vectors_of
 
 LENGTHS = [9, 1, 14, 3]
 CASES = [
@@ -65,6 +65,73 @@ def test_segments_and_probabilities_are_those_of_the_distribution(name, settings
         flat = flat_segments(expected)
         index = (flat.sentence, flat.start, flat.end - flat.start - 1, flat.label)
         np.testing.assert_allclose(decoded.probabilities, marginals[index].detach(), rtol=1e-5, atol=1e-6)
+
+
+@every_case
+@pytest.mark.parametrize("seed", range(3))
+def test_coverage_is_that_of_enumeration(name, settings, seed):
+    """P(a token is part of an entity of this label), by all structures of short sentences."""
+    lengths = [4, 1, 3]
+    head, vectors = head_of(name, num_names=2, max_width=3, seed=seed, **settings), vectors_of(lengths, seed)
+    if isinstance(head, FilteredHead):
+        keep_half(head, vectors, lengths)
+    with torch.no_grad():
+        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+    covering = head.decoder().covering()
+    decoded = covering(scores, np.array(lengths), False)
+    assert segments_by_sentence(decoded.segments) == segments_by_sentence(
+        head.decoder()(scores, np.array(lengths), False).segments
+    )
+    listed = oracle_of(head, vectors, lengths)
+    for b, prediction in enumerate(decoded.predictions(("", "A", "B"))):
+        expected = np.zeros((max(lengths), 2))
+        for p, one in listed.probabilities(b):
+            for segment in entities_by_definition(head, one.structure):
+                expected[segment.start : segment.end, segment.label - 1] += p
+        np.testing.assert_allclose(prediction.coverage, expected.clip(max=1), atol=1e-5)
+        counts = [
+            sum(
+                p * sum(s.label == y for s in entities_by_definition(head, one.structure))
+                for p, one in listed.probabilities(b)
+            )
+            for y in (1, 2)
+        ]
+        np.testing.assert_allclose(prediction.expected, counts, atol=1e-5)
+
+
+@pytest.mark.parametrize("margin", [2.0, np.inf])
+def test_a_wider_margin_covers_what_the_filter_left_out(margin):
+    """With all spans kept it is the coverage of a model that has no filter."""
+    head, vectors = head_of("fsemicrf", skip=True, margin=0.5, labels_per_span=2), vectors_of(LENGTHS)
+    keep_half(head, vectors, LENGTHS)
+    with torch.no_grad():
+        local, scores = (part.contiguous().numpy() for part in head.scores(vectors))
+    found = head.decoder().covering(margin)([local, scores], np.array(LENGTHS), True).coverage
+    wider = local - np.array([margin, 0, 0], np.float32)
+    np.testing.assert_allclose(
+        found, head.decoder().covering()([wider, scores], np.array(LENGTHS), True).coverage, atol=1e-6
+    )
+    is_covered, was_covered = (
+        each[..., 1:].max(-1) > 0
+        for each in (found, head.decoder().covering()([local, scores], np.array(LENGTHS), True).coverage)
+    )
+    assert (is_covered >= was_covered).all()
+    if margin == np.inf:
+        assert is_covered.sum() == sum(LENGTHS) > was_covered.sum()
+
+
+@pytest.mark.parametrize(
+    ("head", "settings", "margin", "message"),
+    [
+        ("fsemicrf", {}, 1.0, "margin must be 0 under a model without skips, got 1.0"),
+        ("nested", {}, np.inf, "margin must be finite under a nested model"),
+        ("crf", {}, -1.0, "margin must be at least 0, got -1"),
+        ("crf", {}, np.nan, "margin must be at least 0, got nan"),
+    ],
+)
+def test_margins_that_cannot_be(head, settings, margin, message):
+    with pytest.raises(ValueError, match=message):
+        head_of(head, **settings).decoder().covering(margin)
 
 
 @every_case

@@ -35,7 +35,11 @@ def test_the_scores_of_the_heads_are_those_of_the_results():
         ("choose", "nested_germeval2014_cuda", ["72.06", "69.01"]),
         ("choose", "conll2003_cpu", ["83.18", "5.1 minutes"]),
         ("choose", "throughput_minilm_cuda", ["0.937"]),
+        ("distil", "distilled_cuda", ["92.39", "90.23", "94.10", "93.49"]),
+        ("distil", "word_vectors_cuda", ["88.91"]),
+        ("train", "word_vectors_cuda", ["88.91", "83.69"]),
         ("choose", "throughput_conll2003_minilm_gpu", ["0.802"]),
+        ("decode", "decode_cpu", ["2.9", "7.8"]),
         ("scaling", "bulk_cuda", ["499,161", "563,364", "1,576,776", "1,155,462"]),
         ("experiments", "all_corpora", ["73.55", "73.32", "73.20", "72.86", "0.0045", "0.90"]),
         ("chunking", "chunking_cpu", ["23.3 candidates", "11.7 chunks", "98.9 %"]),
@@ -49,6 +53,28 @@ def test_figures_in_sentences_are_those_of_the_results(page, stem, figures):
     page_text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     found = (ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8")
     assert [figure for figure in figures if figure not in found or figure not in page_text] == []
+
+
+def test_the_table_of_encoders_is_of_the_results():
+    header, *table = (cells for cells in rows(CHOOSE) if len(cells) == 7)
+    assert header[0] == "model"
+    found = {name: values for name, *values, _ in table}
+    corpora = ["conll2003", "wnut17", "bionlp13cg", "genia", "conll2000"]
+
+    def result(stem: str) -> list[list[str]]:
+        return rows((ROOT / "results" / f"{stem}.md").read_text(encoding="utf-8"))
+
+    def mean(cell: str) -> str:
+        return cell.strip("*").split()[0]
+
+    vectors = {(row[0], row[1]): mean(row[3]) for row in result("word_vectors_cuda")}
+    for name, file in (("built in", "none"), ("built in, GloVe vectors", "glove.6B.100d.txt")):
+        assert found[name][:5] == [vectors[corpus, file] for corpus in corpora]
+    heads = {row[0]: row for row in reversed(result("all_corpora")) if len(row) == 7}  # the first table's
+    assert found["MiniLM-L6"][:5] == [mean(heads[corpus][heads["corpus"].index("FSemiCRF")]) for corpus in corpora]
+    tested = [mean(row[4]) for row in result("distilled_cuda") if row[4:] and row[4] not in ("", "test F1")]
+    assert [found["built in, GloVe vectors, distilled"][0]] == tested
+    assert f"test {found['MPNet-base'][0]}." in (ROOT / "results" / "distilled_cuda.md").read_text(encoding="utf-8")
 
 
 def test_every_head_and_every_format_is_in_a_table():

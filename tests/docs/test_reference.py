@@ -10,6 +10,7 @@ import pytest
 
 import spansieve
 import spansieve.crf
+import spansieve.decode
 import spansieve.evaluation
 from tests.docs.pages import PAGES
 
@@ -30,7 +31,9 @@ def test_nothing_is_named_twice():
     assert len(NAMED) == len(set(NAMED))
 
 
-@pytest.mark.parametrize("package", [spansieve, spansieve.crf, spansieve.evaluation], ids=lambda it: it.__name__)
+@pytest.mark.parametrize(
+    "package", [spansieve, spansieve.crf, spansieve.decode, spansieve.evaluation], ids=lambda it: it.__name__
+)
 def test_every_public_name_is_there(package):
     public = {f"{package.__name__}.{name}" for name in package.__all__ if not name.startswith("_")}
     assert public <= set(NAMED)

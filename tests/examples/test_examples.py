@@ -90,3 +90,18 @@ def test_a_spacy_pipeline(run, tmp_path):
     )
     assert entities == again == "[('Paris', 'LOC'), ('Ada Lovelace', 'PER'), ('room 4021', 'ROOM')]"
     assert re.search(r"^Paris is a LOC with probability [01]\.\d\d$", out, flags=re.MULTILINE)
+
+
+def test_decode_other_models(run):
+    """A real token classifier and a real span categoriser, with probabilities that are some."""
+    pytest.importorskip("spacy")
+    out = run("decode_other_models.py", "--steps", 40)
+    tokens, spans = out.split("span categoriser:")
+    assert re.search(r"^  Grace Lovelace: PER with probability 0\.\d+$", tokens, flags=re.MULTILINE)
+    ranks = [float(figure) for figure in re.findall(r"^  \d\. .* ([\d.]+)$", tokens, flags=re.MULTILINE)]
+    assert len(ranks) == 3
+    assert ranks == sorted(ranks, reverse=True)
+    disjoint, both = spans.split("both, averaged:")
+    listed = int(re.match(r" (\d+) spans", spans)[1])
+    assert 0 < disjoint.count("with probability") <= listed
+    assert "PER with probability" in both

@@ -14,6 +14,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spansieve.integrations.spacy import Component
 from spansieve.models.storage import ModelError
 from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.promises import Promise, write_promises
 from tests.prediction.trained import FAMILIAR
 
 TEXT = "we went to Paris yesterday. Then Ada  Lovelace lives in New\nYork ."
@@ -205,3 +206,19 @@ def test_without_a_model(tmp_path):
         nlp("Paris")
     with pytest.raises(ModelError, match="a model must be a folder"):
         pipeline(tmp_path / "nowhere")("Paris")
+
+
+def test_under_a_guarantee(folder, predictor, tmp_path):
+    """It goes along with a pipeline on disk."""
+    promise = Promise("miss", 0.01, 0.95, 0.2, made="2026-01-01")
+    place = shutil.copytree(folder, tmp_path / "model")
+    write_promises(place, [promise])
+    nlp = pipeline(place, guarantee="miss")
+    doc = nlp(TEXT)
+    assert doc.spans["spansieve"].attrs["guarantee"] == promise.shown()
+    nlp.to_disk(tmp_path / "pipeline")
+    again = spacy.load(tmp_path / "pipeline")(TEXT)
+    assert group(again) == group(doc)
+    assert again.spans["spansieve"].attrs["guarantee"] == promise.shown()
+    with pytest.raises(ValueError, match="threshold must be 0 under a guarantee"):
+        pipeline(place, guarantee="miss", threshold=0.5)

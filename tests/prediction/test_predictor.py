@@ -20,7 +20,7 @@ from spansieve.prediction import text_predictor as texts_module
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.predictor import Predictor, load
 from spansieve.prediction.text_predictor import TextPredictor
-from tests.prediction.trained import EXAMPLES, trained
+from tests.prediction.trained import EXAMPLES, FAMILIAR, trained
 
 PLACES = ["Paris", "New York", "New\u00a0 \nYork", "القاهرة", "Ada Lovelace", "Cafe\u0301 Paris", "Ada\u200b Lovelace"]
 FILLERS = [" ", "  ", "\n", "\n\n", "\t", "\u200b", "👍🏽", "word ", ". ", "e\u0301", "، ", "in ", "\r\n", "\u200f"]
@@ -225,7 +225,7 @@ def test_assessing(predictor):
     found = assess(predictor, examples)
     assert found.unknown_labels == ("GPE",)
     assert found.scores.micro.recall == pytest.approx(6 / 7)
-    known = {"scores", "intervals", "calibration", "errors", "unknown_labels", "gold_outcomes", "levels"}
+    known = {"scores", "intervals", "calibration", "errors", "unknown_labels", "gold_outcomes", "levels", "expected"}
     assert set(found.to_dict()) == known | {"precision", "threshold", "label_thresholds"}
     assert found.threshold is None
     found = assess(predictor, examples, precision=0.9)
@@ -263,3 +263,20 @@ def test_without_a_filter_it_is_the_marginal():
     assert Predictor(tagger, probability="with-filter").predict(text) == Predictor(tagger).predict(text) != []
     with pytest.raises(ValueError, match="probability must be one of given-candidates, with-filter, got 'luck'"):
         Predictor(tagger, probability="luck").predict(text)
+
+
+def test_the_coverage_of_texts(predictor):
+    texts = ["we went to Paris yesterday. Ada Lovelace lives in New York .", "", *FAMILIAR]
+    found = predictor.coverage(texts)
+    for text, coverage in zip(texts, found):
+        assert coverage.text == text
+        assert coverage.labels == predictor.labels
+        assert coverage.probability.shape == (len(coverage.tokens), 2)
+        entities = predictor.predict(text)
+        assert [(e.start, e.end, e.label) for e in coverage.spans(1.0)] == [(e.start, e.end, e.label) for e in entities]
+        for entity in entities:  # of which each token has at least the entity's own probability
+            inside = [i for i, (a, z) in enumerate(coverage.tokens) if entity.start <= a and z <= entity.end]
+            label = coverage.labels.index(entity.label)
+            assert (coverage.probability[inside, label] >= entity.probability - 1e-5).all()
+    assert found[0].is_first.sum() == 2
+    assert predictor.coverage(texts[:1], sentences=False)[0].is_first.sum() == 1

@@ -22,6 +22,7 @@ from spansieve.cli import (
     predict,
     predict_files,
     publish,
+    redact,
     serve,
     train,
 )
@@ -40,8 +41,10 @@ COMMANDS = (
     train.train,
     distil.distil,
     evaluate.evaluate,
+    evaluate.calibrate,
     predict.predict,
     predict_files.predict_files,
+    redact.redact,
     annotation.rank,
     annotation.suggest,
     audit.audit,

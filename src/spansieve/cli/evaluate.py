@@ -1,7 +1,8 @@
-"""`spansieve evaluate`: how well a model does on labelled text."""
+"""`spansieve evaluate` and `spansieve calibrate`: how well a model does, and what can be promised of it."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from spansieve.models.filtered import FilteredHead
     from spansieve.prediction.model_evaluation import Assessment
     from spansieve.prediction.predictor import GoldOutcomes
+    from spansieve.prediction.promises import Promise
+    from spansieve.prediction.text_predictor import TextPredictor
 
 ERROR_FILES = (".jsonl", ".html")
 MIN_LOSS = 0.01  # the share of gold from which on there is a next step
@@ -44,12 +47,15 @@ def evaluate(
     probability: Probability = "given-candidates",
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
+    unlabelled: Annotated[
+        bool, typer.Option("--unlabelled", help="the data is plain text: show the scores that the model expects")
+    ] = False,
 ) -> None:
-    """Score a model on labelled text.
+    """Score a model on labelled text, or tell what it expects of itself on text without labels.
 
     Precision, recall and F1 by exact match, per label, by width and by length, with bootstrap intervals; where some are
-    nested, outer and inner ones apart; what kinds of errors there are; where a model that filters loses gold; and how
-    far its probabilities can be trusted.
+    nested, outer and inner ones apart; what kinds of errors there are; where a model that filters loses gold; how far
+    its probabilities can be trusted; and, beside the true ones, the scores that they let expect without any gold.
 
     Example: spansieve evaluate runs/demo/model test.conll --errors errors.html --precision 0.99
     """
@@ -65,6 +71,9 @@ def evaluate(
             raise typer.BadParameter(f"{wanted}, got {path}")
     console = Console(highlight=False)
     predictor = load_predictor(model, device, probability)
+    if unlabelled:
+        _show_expected(console, predictor, data, json_file)
+        return
     examples = read_with_warnings(data, format, console)
     assessment = assess(predictor, examples, seed, precision)
     _show(console, assessment, data)
@@ -95,7 +104,7 @@ def evaluate(
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:
-    from spansieve.cli.terminal import counts_table, percent, score_table
+    from spansieve.cli.terminal import counts_table, expected_table, percent, score_table
 
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
@@ -106,8 +115,24 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
         console.print(counts_table(by_level, "by level: within no other, and within another", "level"))
     counts = ", ".join(f"{count:,} {kind}" for kind, count in assessment.errors.by_kind.items())
     console.print(f"errors: {counts}; --errors errors.html shows them")
+    expected = "expected by the model's own probabilities, without gold"
+    console.print(expected_table(assessment.expected, expected, assessment.scores))
     shown = f"calibration error {percent(trust.expected_error)} %, Brier score {trust.brier:.4f}"
     console.print(f"probabilities: {shown} ({trust.count:,} entities)")
+
+
+def _show_expected(console: Console, predictor: TextPredictor, data: Path, json_file: Path | None) -> None:
+    """What a model expects of itself on plain text."""
+    from spansieve.cli.inputs import records_of_files
+    from spansieve.cli.terminal import expected_table
+    from spansieve.prediction.model_evaluation import expected_scores
+    from spansieve.prediction.text_predictor import chunks_of, words_of
+
+    texts = (record["text"] for record in records_of_files([str(data)], whole=False))
+    batches = (words_of(predictor.pieces(chunk, sentences=True)) for chunk in chunks_of(texts))
+    expected = expected_scores(predictor, batches)
+    console.print(expected_table(expected, f"{data}: expected by the model's own probabilities, without gold"))
+    write_json(expected, json_file)
 
 
 def _losses_line(outcomes: GoldOutcomes) -> str:
@@ -175,3 +200,82 @@ def _write_errors(path: Path, title: str, examples: Sequence[Example], assessmen
             }
             where = {"document": example.document, "tokens": example.tokens}
             target.write(json_line({**error._asdict(), **sides, **where}))
+
+
+# ---- What can be promised --------------------------------------------------------------------------------------------
+
+
+def calibrate(
+    model: ModelOrExport,
+    data: LabelledData,
+    miss: Annotated[
+        float | None,
+        typer.Option(help="the share of entity tokens that may be left uncovered, such as 0.01", show_default=False),
+    ] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="the share of accepted entities that must be right", show_default=False)
+    ] = None,
+    sets: Annotated[
+        float | None,
+        typer.Option(help="how often a set of segmentations must hold the true one", show_default=False),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="of the first two, over the draw of the data")] = 0.95,
+    margin: Annotated[
+        float, typer.Option(min=0, help="how much more a filter keeps than in prediction; inf: all spans")
+    ] = 0.0,
+    format: DataFormat = None,
+    json_file: JsonFile = None,
+    probability: Probability = "given-candidates",
+    device: Device = "cpu",
+) -> None:
+    """Make promises for new text, on labelled text that the model was not trained on, and write them beside the model.
+
+    They hold for text that is drawn as the data was; what cannot be promised is refused, with what could be. Choose the
+    levels before you look at the data. `predict`, `predict-files` and `serve` take them by --guarantee.
+
+    Example: spansieve calibrate runs/demo/model held-out.conll --miss 0.01 --confidence 0.95
+    """
+    from spansieve.cli.inputs import load_predictor, read_with_warnings
+    from spansieve.prediction.guarantees import calibrate as make
+    from spansieve.prediction.promises import GUARANTEE, write_promises
+
+    if miss is precision is sets is None:
+        raise typer.BadParameter("at least one of --miss, --precision and --sets must be given")
+    if not Path(model).is_dir():
+        raise FileNotFoundError(f"no folder {model}: a guarantee is written beside the model, which must be here")
+    console = Console(highlight=False)
+    predictor = load_predictor(model, device, probability)
+    examples = read_with_warnings(data, format, console)
+    levels = {"miss": miss, "precision": precision, "sets": sets}
+    promises = make(predictor, examples, **levels, confidence=confidence, margin=margin)
+    if json_file is not None:
+        lines = json.dumps([promise.to_dict() for promise in promises], indent=2, ensure_ascii=False)
+        json_file.write_text(lines + "\n", encoding="utf-8")
+    write_promises(Path(model), promises)
+    for promise in promises:
+        console.print(escape(promise.describe()), soft_wrap=True)
+        for line in _cost_lines(promise):
+            console.print(escape(line), soft_wrap=True)
+    unknown = {s.label for example in examples for s in example.segments} - set(predictor.labels)
+    if unknown:
+        names = escape(", ".join(sorted(unknown)))
+        console.print(f"[yellow]labels that the model does not know, and that do not count: {names}[/]")
+    console.print(f"written to {escape(str(Path(model) / GUARANTEE))}", soft_wrap=True)
+
+
+def _cost_lines(promise: Promise) -> list[str]:
+    """What a promise costs, on the data it was made on."""
+    from spansieve.cli.terminal import percent
+
+    if promise.kind == "set":
+        return [f"  the sets have {promise.cost:.1f} segmentations on average"]
+    given = f"  by {promise.counted:,} of its"
+    cap = f"a {promise.unit} with more than {promise.cap} counts as one with {promise.cap}"
+    if promise.kind == "precision":
+        return [f"{given} predicted entities; {cap}", f"  {percent(promise.cost)} % of the right ones are lost"]
+    lines = [f"{given} gold tokens; {cap}", f"  {percent(promise.cost)} % of all other tokens are covered, too"]
+    if promise.label_thresholds:
+        lines.append(f"  the same of each alone: {', '.join(promise.label_thresholds)}")
+    lines += [f"  of {label} alone at most {level:.2g}" for label, level in promise.label_levels.items() if level < 1]
+    none = [label for label, level in promise.label_levels.items() if level >= 1]
+    return lines + ([f"  nothing can be promised of {', '.join(none)} alone"] if none else [])

@@ -220,16 +220,19 @@ def read_with_warnings(path: Path, format: str | None, console: Console) -> list
 # ---- Models ----------------------------------------------------------------------------------------------------------
 
 
-def load_predictor(model: str, device: str, probability: Probability, threads: int | None = None) -> TextPredictor:
-    """Load a model, or an export of one, which comes without torch and takes so many threads."""
+def load_predictor(
+    model: str, device: str, probability: Probability, threads: int | None = None, guarantee: str | None = None
+) -> TextPredictor:
+    """Load a model, or an export of one, which comes without torch and takes so many threads; with a guarantee, under
+    that promise."""
     from spansieve.prediction.onnx.folder import is_export
 
     if not is_export(model):
         from spansieve.integrations.hub import load
 
-        return load(model, device, probability=probability)
+        return load(model, device, probability=probability, guarantee=guarantee)
     if device != "cpu":
         raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
     from spansieve.prediction.onnx import load as load_export
 
-    return load_export(model, threads, probability=probability)
+    return load_export(model, threads, probability=probability, guarantee=guarantee)

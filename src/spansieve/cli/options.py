@@ -43,4 +43,10 @@ Probability = Annotated[
 Sentences = Annotated[
     bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
 ]
+Guarantee = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROMISE", help="a promise that `calibrate` made, such as miss=0.01: what it covers or accepts is found"
+    ),
+]
 MinProbability = Annotated[float, typer.Option("--threshold", help="leave out what is less probable", min=0, max=1)]

@@ -13,7 +13,17 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
-from spansieve.cli.options import Device, Files, ModelOrExport, OutputFile, Probability, Sentences, TextColumn, Whole
+from spansieve.cli.options import (
+    Device,
+    Files,
+    Guarantee,
+    ModelOrExport,
+    OutputFile,
+    Probability,
+    Sentences,
+    TextColumn,
+    Whole,
+)
 from spansieve.cli.outputs import Console, highlighted, json_line, opened
 
 if TYPE_CHECKING:
@@ -68,6 +78,7 @@ def predict(
         Form | None,
         typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
     ] = None,
+    guarantee: Guarantee = None,
     probability: Probability = "given-candidates",
     device: Device = "cpu",
 ) -> None:
@@ -76,13 +87,17 @@ def predict(
     Example: spansieve predict runs/demo/model "Alain Farley works at McGill University."
 
     Example: spansieve predict runs/demo/model --file letters/*.txt
+
+    Under a guarantee, JSON lines say which promise they are under; of other forms standard error does.
     """
     form = as_ or _form(output)
     options = ConstraintOptions.parsed(require, forbid, ban, threshold)
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
-    predictor = load_predictor(model, device, probability)
+    if guarantee is not None and (options or fixed):
+        raise typer.BadParameter("--guarantee is of what the model decides alone: leave out thresholds and constraints")
+    predictor = load_predictor(model, device, probability, guarantee=guarantee)
     constraints = None
     if options or fixed:
         # Both copies are read side by side, so that a chunk of the records is held and no more.
@@ -93,6 +108,9 @@ def predict(
             options.constraints(of_fixed, predictor, sentences, are_fixed=True),
         )
     records = chain(records, fixed_records)
+    if predictor.promise is not None and form != "jsonl":
+        message = f"under the guarantee {predictor.promise.describe()}"
+        Console(stderr=True).print(message, highlight=False, markup=False, soft_wrap=True)
     with opened(output) as target:
         if form == "conll":
             found = partial(predictor.examples, sentences=sentences, constraints=constraints)
@@ -104,7 +122,8 @@ def predict(
         if form == "text":
             _write_text(target, predicted, predictor.labels)
         elif form == "jsonl":
-            _write_lines(target, predicted)
+            promise = {} if predictor.promise is None else {"guarantee": predictor.promise.shown()}
+            _write_lines(target, predicted, promise)
         else:
             _write_table(target, predicted, "\t" if form == "tsv" else ",")
 
@@ -118,11 +137,12 @@ def _form(output: Path | None) -> Form:
     return SUFFIXES[output.suffix.lower()]
 
 
-def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]]) -> None:
+def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], also: Record) -> None:
     from spansieve.data.formats.jsonl import without_annotation
 
     for record, entities in predicted:
-        target.write(json_line({**without_annotation(record), "entities": [entity._asdict() for entity in entities]}))
+        found = [entity._asdict() for entity in entities]
+        target.write(json_line({**without_annotation(record), "entities": found, **also}))
         target.flush()
 
 

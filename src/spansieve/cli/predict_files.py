@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from spansieve.cli.options import Device, MinProbability, Model, Sentences
+from spansieve.cli.options import Device, Guarantee, MinProbability, Model, Sentences
 from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def predict_files(
     entities_column: Annotated[str, typer.Option(help="the column that is added")] = "entities",
     sentences: Sentences = True,
     threshold: MinProbability = 0.0,
+    guarantee: Guarantee = None,
     device: Device = "cpu",
     precision: Annotated[str, typer.Option(help="of the encoder: fp32 or bf16")] = "fp32",
     workers: Annotated[int, typer.Option(help="processes that prepare text, for each copy of the model", min=0)] = 0,
@@ -71,9 +72,13 @@ def predict_files(
         workers=workers,
         sentences=sentences,
         threshold=threshold,
+        guarantee=guarantee,
         strict=strict,
     )
     console = Console(stderr=True)
+    promise = job.promise()
+    if promise is not None:
+        console.print(escape(f"under the guarantee {promise.describe()}"), highlight=False, soft_wrap=True)
     summary = _run(job, ray, replicas, console)
     lines = [f"left out: {problem}" for problem in summary.problems[:MAX_SHOWN]]
     for line in (*lines, summary_line(summary, output)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.markup import escape
 
-from spansieve.cli.options import Device, ModelOrExport, Probability
+from spansieve.cli.options import Device, Guarantee, ModelOrExport, Probability
 from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def serve(
     model: ModelOrExport,
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free")] = 8000,
+    guarantee: Guarantee = None,
     probability: Probability = "given-candidates",
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
@@ -94,9 +95,9 @@ def serve(
 
     def load_model() -> TextPredictor:
         if is_torch_free:
-            return load_predictor(model, device, probability, threads or server.default_threads())
+            return load_predictor(model, device, probability, threads or server.default_threads(), guarantee)
         server.set_torch_threads(threads)
-        return load_predictor(model, device, probability)
+        return load_predictor(model, device, probability, guarantee=guarantee)
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("spansieve").setLevel(log_level.upper())

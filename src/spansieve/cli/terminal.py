@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
@@ -16,6 +16,9 @@ from spansieve.evaluation.error_types import ERROR_KINDS, ErrorAnalysis
 from spansieve.evaluation.scores import Counts, Scores
 from spansieve.evaluation.significance import Interval, Intervals
 from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
+
+if TYPE_CHECKING:
+    from spansieve.prediction.model_evaluation import ExpectedScores
 
 MAX_CONFUSIONS = 10  # of a table; --json has all
 COUNTS = ("gold", "predicted")
@@ -143,6 +146,21 @@ def score_table(scores: Scores, title: str, intervals: Intervals | None = None) 
     add("all (micro)", _figures(scores.micro), scores.micro, None if intervals is None else intervals.f1)
     macro = (scores.macro_precision, scores.macro_recall, scores.macro_f1)
     add("all (macro)", macro, scores.micro, None if intervals is None else intervals.macro_f1)
+    return table
+
+
+def expected_table(expected: ExpectedScores, title: str, scores: Scores | None = None) -> Table:
+    """A table of the scores that a model expects of itself; with true ones, beside those."""
+    columns = ["precision", "recall", "F1", "entities", "predicted"] + (["true F1"] if scores else [])
+    table = score_columns(title, "label", *columns)
+    rows = [*expected.by_label.items(), ("all (micro)", expected.micro)]
+    for i, (label, own) in enumerate(rows):
+        if i == len(rows) - 1:
+            table.add_section()
+        figures = (percent(own.precision), percent(own.recall), percent(own.f1))
+        true = [] if scores is None else [scores.micro if own is expected.micro else scores.by_label.get(label)]
+        beside = ["-" if counts is None else percent(counts.f1) for counts in true]
+        table.add_row(escape(label), *figures, f"{own.entities:,.1f}", f"{own.predicted:,}", *beside)
     return table
 
 

@@ -219,6 +219,22 @@ def in_order(segments: FlatSegments) -> FlatSegments:
     return segments.ordered(np.lexsort((segments.start, segments.sentence)))
 
 
+def outermost_first(segments: FlatSegments) -> np.ndarray:
+    """The order from left to right, a container before what it contains."""
+    return np.lexsort((-segments.end, segments.start, segments.sentence))
+
+
+def sorted_by_end(
+    parts: Sequence[Sequence[np.ndarray] | np.ndarray], num_sentences: int
+) -> tuple[FlatSegments, np.ndarray]:
+    """Join columns of sentences, starts, ends and labels, sorted by (sentence, end, start, label), and the order that
+    this took."""
+    columns = np.concatenate([np.zeros((4, 0), np.int64), *map(np.array, parts)], axis=1)
+    order = np.lexsort((columns[3], columns[1], columns[2], columns[0]))
+    sentence, *others = columns[:, order]
+    return FlatSegments(offsets_of(sentence, num_sentences), *others), order
+
+
 def covered_tokens(segments: FlatSegments, num_tokens: int) -> np.ndarray:
     """Count how many of the tokens before i lie in a segment that is not null, (B, L + 1)."""
     is_entity = segments.label > 0

@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import CandidateDistribution, Candidates, checked_limits
-from spansieve.crf.flat_segments import FlatSegments, flat_segments, named_at, offsets_of, segments_by_sentence
+from spansieve.crf.flat_segments import (
+    FlatSegments,
+    flat_segments,
+    named_at,
+    offsets_of,
+    outermost_first,
+    segments_by_sentence,
+)
 from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.kernels import RequiredDepths, Sums, reference
 from spansieve.crf.kernels.semirings import Semiring
@@ -99,14 +106,12 @@ class NestedSegments(CandidateDistribution):
         c = self.candidates
         index = is_part.nonzero()[:, 0]
         sentence, start, end, label = (x[index].cpu().numpy() for x in (c.sentence, c.start, c.end, c.label))
-        order = _outermost_first(sentence, start, end)
-        chosen = FlatSegments(offsets_of(sentence, self.num_sentences), start[order], end[order], label[order])
-        return segments_by_sentence(chosen)
+        chosen = FlatSegments(offsets_of(sentence, self.num_sentences), start, end, label)
+        return segments_by_sentence(chosen.ordered(outermost_first(chosen)))
 
     def _parts(self, structures: Triples) -> Parts:
         segments = flat_segments(structures)
-        order = _outermost_first(segments.sentence, segments.start, segments.end)
-        segments = segments.ordered(order)
+        segments = segments.ordered(outermost_first(segments))
         node, sentence = self._index_of(segments), segments.sentence
         label = self._nodes.label.cpu().numpy()[node]
         around = containers(segments)
@@ -145,8 +150,3 @@ def _raise_not_laminar(segments: FlatSegments, first: int, second: int) -> None:
     is_same = (segments.start[first], segments.end[first]) == (segments.start[second], segments.end[second])
     why = "have one span, which is taken once" if is_same else "cross: one must contain the other, or share no token"
     raise ValueError(f"segmentation {segments.sentence[second]} is outside the support: {pair[0]} and {pair[1]} {why}")
-
-
-def _outermost_first(sentence: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The order from left to right, a container before what it contains."""
-    return np.lexsort((-end, start, sentence))

@@ -35,7 +35,7 @@ def segments_of_tags(tags: Sequence[str], scheme: str = "auto", strict: bool = F
     >>> segments_of_tags(["B-PER", "I-PER", "O", "I-LOC"])
     [NamedSegment(start=0, end=2, label='PER'), NamedSegment(start=3, end=4, label='LOC')]
     """
-    scheme = scheme_of_tags([tags]) if scheme == "auto" else _known(scheme)
+    scheme = scheme_of_tags([tags]) if scheme == "auto" else known_scheme(scheme)
     if strict:
         check_tags(tags, scheme)
     segments: list[NamedSegment] = []
@@ -64,7 +64,7 @@ def tags_of_segments(segments: Iterable[tuple[int, int, str]], length: int, sche
     >>> tags_of_segments([(0, 2, "PER")], 3, "BILOU")
     ['B-PER', 'L-PER', 'O']
     """
-    scheme = _known(scheme)
+    scheme = known_scheme(scheme)
     tags = ["O"] * length
     previous = NamedSegment(0, 0, "")
     for segment in sorted(NamedSegment(*segment) for segment in segments):
@@ -121,7 +121,7 @@ def scheme_of_tags(sequences: Iterable[Sequence[str]]) -> str:
 
 def check_tags(tags: Sequence[str], scheme: str) -> None:
     """Raise at the first tag that the scheme does not allow where it stands."""
-    scheme = _known(scheme)
+    scheme = known_scheme(scheme)
     if scheme == "plain":
         return
     before: tuple[str, str | None] = ("O", None)
@@ -191,7 +191,8 @@ def _may_follow(before: tuple[str, str | None], tag: tuple[str, str | None], sch
     return is_open == continues and (not continues or label == before[1])
 
 
-def _known(scheme: str) -> str:
+def known_scheme(scheme: str) -> str:
+    """Return a scheme by the name that `SCHEMES` has for it."""
     if scheme.lower() not in _NAMES:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     return _NAMES[scheme.lower()]

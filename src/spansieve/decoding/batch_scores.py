@@ -23,7 +23,7 @@ from spansieve.crf.evidence import (
     impossible_segments,
     in_banned_pair,
 )
-from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, offsets_of
+from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, offsets_of, outermost_first
 from spansieve.crf.kernels import cpu
 from spansieve.crf.tag_automaton import WatchedTags, tag_pairs
 from spansieve.decoding.tag_codec import Chain, TagCodec
@@ -40,6 +40,14 @@ class BatchScores(Protocol):
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         """Return the probability of each of some segments of the model, (M,)."""
+
+    def coverage(self) -> np.ndarray:
+        """Return P(the token is part of an entity of this label), (B, L, Y): the sum of the marginals of the segments
+        over it, of which a segmentation has at most one. Under a model that nests it may have several; there it is how
+        many are expected, or 1 where that is less. Column 0, of null, has no meaning."""
+
+    def expected_counts(self) -> np.ndarray:
+        """Return how many entities of each label are expected, (B, Y); column 0, of null, has no meaning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +76,22 @@ class ChainScores:
         automaton, scores, transition = self._chain
         tags_of = None if automaton is None else automaton.of_segment
         return self.codec.probabilities(Chain.from_scores(scores, transition, self.lengths), segments, tags_of)
+
+    def coverage(self) -> np.ndarray:
+        return self._by_label(self.codec.label_of_tag)
+
+    def expected_counts(self) -> np.ndarray:
+        return self._by_label(self.codec.opened).sum(1)
+
+    def _by_label(self, label_of_tag: np.ndarray) -> np.ndarray:
+        """Add up the marginals of the tags of each label, (B, L, Y)."""
+        automaton, scores, transition = self._chain
+        marginals = cpu.linear_chain_sums(scores, transition, self.lengths, True, self.threads).marginals
+        label = label_of_tag if automaton is None else label_of_tag[automaton.base]
+        sums = np.zeros((*marginals.shape[:2], self.codec.num_labels + 1))
+        for y in range(1, self.codec.num_labels + 1):
+            sums[..., y] = marginals[..., label == y].sum(-1, dtype=np.float64)
+        return sums
 
     @cached_property
     def _chain(self) -> tuple[WatchedTags | None, np.ndarray, np.ndarray]:
@@ -108,6 +132,19 @@ class SegmentScores:
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
         return sums.marginals.reshape(-1)[dense_index(segments, self.scores.shape)]
+
+    def coverage(self) -> np.ndarray:
+        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
+        # Of the segments that start o tokens before, those wider than o.
+        reaching = sums.marginals[:, :, ::-1].cumsum(2, dtype=np.float64)[:, :, ::-1]
+        covered = reaching[:, :, 0].copy()
+        for offset in range(1, min(reaching.shape[1:3])):
+            covered[:, offset:] += reaching[:, :-offset, offset]
+        return covered
+
+    def expected_counts(self) -> np.ndarray:
+        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
+        return sums.marginals.sum((1, 2), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +193,13 @@ class CandidateScores:
         values = cpu.filtered_sums(**self._graph).marginals[index]
         return values if self.dense is None else self.dense.weighted(values, segments)
 
+    def coverage(self) -> np.ndarray:
+        marginals = cpu.filtered_sums(**self._graph).marginals
+        return _covered(self.segments, marginals, int(self.lengths.max()), len(self.transition))
+
+    def expected_counts(self) -> np.ndarray:
+        return _counted(self.segments, cpu.filtered_sums(**self._graph).marginals, len(self.transition))
+
     @property
     def _graph(self) -> dict[str, Any]:
         """The arguments of the kernels."""
@@ -195,13 +239,21 @@ class NestedScores:
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         max_score, is_chosen = cpu.nested_best(**self._graph)
         chosen = self.segments.where(is_chosen)
-        order = np.lexsort((-chosen.end, chosen.start, chosen.sentence))  # a container before what it contains
-        return max_score, chosen.ordered(order)
+        return max_score, chosen.ordered(outermost_first(chosen))
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         marginals = cpu.nested_sums(**self._graph).marginals
         values = marginals[index_in(segments, self.segments)]
         return values if self.dense is None else self.dense.weighted(values, segments)
+
+    def coverage(self) -> np.ndarray:
+        assert self.dense is not None
+        marginals = cpu.nested_sums(**self._graph).marginals
+        return _covered(self.segments, marginals, int(self.lengths.max()), self.dense.scores.shape[3]).clip(max=1.0)
+
+    def expected_counts(self) -> np.ndarray:
+        assert self.dense is not None
+        return _counted(self.segments, cpu.nested_sums(**self._graph).marginals, self.dense.scores.shape[3])
 
     @cached_property
     def _graph(self) -> dict[str, Any]:
@@ -239,6 +291,22 @@ class DenseScores(NamedTuple):
         rows = self.local_scores.reshape(-1, num_labels)[span].astype(np.float64)
         rows[:, 0] += self.margin
         return marginals * np.exp(rows[np.arange(len(label)), label] - np.logaddexp.reduce(rows, axis=-1))
+
+
+def _covered(segments: FlatSegments, marginals: np.ndarray, num_tokens: int, num_labels: int) -> np.ndarray:
+    """Add up the marginals of the segments over each token, (B, L, Y)."""
+    widths = segments.end - segments.start
+    first = (segments.sentence * num_tokens + segments.start).repeat(widths)
+    token = first + np.arange(len(first)) - (widths.cumsum() - widths).repeat(widths)
+    shape = (len(segments.offsets) - 1, num_tokens, num_labels)
+    index = token * num_labels + segments.label.repeat(widths)
+    return np.bincount(index, marginals.repeat(widths), shape[0] * num_tokens * num_labels).reshape(shape)
+
+
+def _counted(segments: FlatSegments, marginals: np.ndarray, num_labels: int) -> np.ndarray:
+    """Add up the marginals of the segments of each label, (B, Y)."""
+    shape = (len(segments.offsets) - 1, num_labels)
+    return np.bincount(segments.sentence * num_labels + segments.label, marginals, shape[0] * num_labels).reshape(shape)
 
 
 def _without_pairs(transition: np.ndarray, banned: Collection[Pair]) -> np.ndarray:

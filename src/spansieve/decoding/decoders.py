@@ -6,6 +6,7 @@ Axes: B sentences, L tokens, K widths, Y labels or tags, N candidates, M segment
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import repeat
 from math import inf
@@ -25,7 +26,8 @@ from spansieve.decoding.batch_scores import (
     SegmentScores,
 )
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
-from spansieve.decoding.prediction import Prediction
+from spansieve.decoding.coverage import Decision
+from spansieve.decoding.prediction import CoveredPrediction, Prediction
 from spansieve.decoding.tag_codec import TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
@@ -75,6 +77,8 @@ class Decoded(NamedTuple):
 
     segments: FlatSegments
     probabilities: np.ndarray | None  # (M,)
+    coverage: np.ndarray | None = None  # (B, L, Y): P(the token is part of an entity of this label), where wanted
+    expected: np.ndarray | None = None  # (B, Y), with it: how many entities of this label there are
 
     def predictions(self, names: Sequence[str]) -> list[Prediction]:
         """Return the prediction for each sentence, with the names of labels by their ids."""
@@ -84,9 +88,15 @@ class Decoded(NamedTuple):
         segments = list(map(tuple.__new__, repeat(NamedSegment), triples))
         values = None if self.probabilities is None else self.probabilities.tolist()
         if len(offsets) == 2:
-            return [Prediction(segments, values)]
-        bounds = zip(offsets, offsets[1:])
-        return [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in bounds]
+            predictions = [Prediction(segments, values)]
+        else:
+            bounds = zip(offsets, offsets[1:])
+            predictions = [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in bounds]
+        if self.coverage is None:
+            return predictions
+        assert self.expected is not None
+        rows = zip(predictions, self.coverage, self.expected)
+        return [CoveredPrediction.of(one, covered[:, 1:], counts[1:]) for one, covered, counts in rows]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
@@ -111,6 +121,8 @@ class Decoder:
     ) -> None:
         """Make a decoder; `with_filter`: a candidate's probability is its marginal times the filter's of its label."""
         self.settings, self.threads, self.with_filter = settings, threads, with_filter
+        self.widened_by: float | None = None  # see `covering`
+        self.decision: Decision | None = None
         self._codec = TagCodec(labels, settings.scheme) if settings.kind == "linear-chain" else None
         num_labels = len(labels) if self._codec is None else len(self._codec)
         self.shape: tuple[int, ...] = (
@@ -127,6 +139,28 @@ class Decoder:
                 raise ValueError(f"{name} must be numbers below +inf (-inf: impossible), got NaN or +inf")
         self.arrays = {name: np.ascontiguousarray(arrays[name]) for name in shapes}
 
+    def covering(self, margin: float = 0.0) -> Decoder:
+        """Return a decoder that computes the coverage of tokens, too. The margin of its filter is larger by so much;
+        infinity keeps all spans with all labels. What does not filter is the same for any margin."""
+        if not margin >= 0:  # as it is of NaN
+            raise ValueError(f"margin must be at least 0, got {margin}")
+        if margin and self.settings.kind == "filtered" and not self.settings.skip:
+            way_out = "every path takes all that is kept; train with model.skip=true"
+            raise ValueError(f"margin must be 0 under a model without skips, got {margin}: {way_out}")
+        if margin == inf and self.settings.kind == "nested":
+            raise ValueError("margin must be finite under a nested model, got inf: all spans are too many to nest")
+        decoder = copy(self)
+        decoder.widened_by = margin
+        if margin == inf:
+            decoder.limits = FilterLimits(self.shape[-1] - 1)
+        return decoder
+
+    def deciding(self, decision: Decision) -> Decoder:
+        """Return a decoder that takes something else than the best segmentation."""
+        decoder = copy(self) if decision.cover is None else self.covering(decision.margin)
+        decoder.decision = decision
+        return decoder
+
     def __call__(
         self,
         scores: Sequence[np.ndarray],
@@ -137,11 +171,19 @@ class Decoder:
         """Decode the scores of sentences of these lengths (B,), none of them empty: (B, L, Y) of a linear chain, (B, L,
         K, Y) otherwise; of a model that filters the local and the global ones. With rules, one per sentence, that all
         ban the same pairs."""
-        return decode(self.batch(self._checked(scores, lengths), lengths), with_probabilities, rules)
+        batch = self.batch(self._checked(scores, lengths), lengths)
+        if self.decision is None:
+            return decode(batch, with_probabilities, rules, self.widened_by is not None)
+        best = decode(batch, True, rules, self.widened_by is not None)
+        assert best.probabilities is not None
+        segments, probabilities = self.decision.of(best.segments, best.probabilities, best.coverage)
+        return Decoded(segments, probabilities if with_probabilities else None)
 
     def batch(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> BatchScores:
         """Take scores as `__call__` does, ready to decode."""
         kind, transition = self.settings.kind, self.arrays.get("transition")
+        if self.widened_by and self.settings.filters:
+            scores = [_lowered_null(scores[0], self.widened_by), scores[1]]
         if kind == "nested":
             return self._nested(scores[0], scores[1], transition, lengths)
         assert transition is not None
@@ -207,8 +249,10 @@ class Decoder:
         return [np.ascontiguousarray(part) for part in scores]
 
 
-def decode(batch: BatchScores, with_probabilities: bool, rules: Sequence[Rules] | None = None) -> Decoded:
-    """Decode the best segments of a batch, with their probabilities where these are wanted."""
+def decode(
+    batch: BatchScores, with_probabilities: bool, rules: Sequence[Rules] | None = None, with_coverage: bool = False
+) -> Decoded:
+    """Decode the best segments of a batch, with their probabilities and the tokens' coverage where these are wanted."""
     if any(rule.is_knowledge for rule in rules or ()):
         assert rules is not None
         batch = batch.given([rule.known for rule in rules], rules[0].banned)
@@ -220,12 +264,13 @@ def decode(batch: BatchScores, with_probabilities: bool, rules: Sequence[Rules] 
             "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
             "banned pair"
         )
+    covered = (batch.coverage().clip(0.0, 1.0), batch.expected_counts()) if with_coverage else (None, None)
     if not with_probabilities and not any(rule.thresholds for rule in rules or ()):
-        return Decoded(segments, None)
+        return Decoded(segments, None, *covered)
     probabilities = batch.probabilities(segments).clip(0.0, 1.0)
     if rules is not None:
         segments, probabilities = _under_rules(segments, probabilities, rules)
-    return Decoded(segments, probabilities if with_probabilities else None)
+    return Decoded(segments, probabilities if with_probabilities else None, *covered)
 
 
 def _under_rules(
@@ -239,6 +284,12 @@ def _under_rules(
     pairs = zip(of_segment, probabilities.tolist())
     is_kept = np.array([not rule.is_below(segment, value) for (rule, segment), value in pairs], bool)
     return segments.where(is_kept), probabilities[is_kept]
+
+
+def _lowered_null(local_scores: np.ndarray, margin: float) -> np.ndarray:
+    local_scores = local_scores.copy()
+    local_scores[..., 0] -= np.float32(margin)
+    return local_scores
 
 
 def _check_numbers(scores: np.ndarray) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
 
 from spansieve.segments import NamedSegment
 
@@ -18,12 +20,51 @@ class Prediction(NamedTuple):
     segments: list[NamedSegment]
     probabilities: list[float] | None  # of each segment, where they were wanted
 
+    @property
+    def coverage(self) -> np.ndarray | None:
+        """P(the token is part of an entity of this label), (L, labels), where it was wanted."""
+        return None
+
+    @property
+    def expected(self) -> np.ndarray | None:
+        """How many entities of each label there are by the model, (labels,), where coverage was wanted."""
+        return None
+
+
+class CoveredPrediction(Prediction):
+    """A prediction with its coverage. As a tuple it is a prediction like any other."""
+
+    _covered: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, prediction: Prediction, coverage: np.ndarray, expected: np.ndarray) -> CoveredPrediction:
+        made = cls(*prediction)
+        made._covered = coverage, expected
+        return made
+
+    @property
+    def coverage(self) -> np.ndarray:
+        return self._covered[0]
+
+    @property
+    def expected(self) -> np.ndarray:
+        return self._covered[1]
+
 
 class KBest(NamedTuple):
     """One of the k best sets of segments of a sentence, with the probability of exactly this set."""
 
     segments: list[NamedSegment]
     probability: float
+
+
+class DecodedSegment(NamedTuple):
+    """A segment of the output: positions as the model has them, end exclusive, and its exact marginal."""
+
+    start: int
+    end: int
+    label: str
+    probability: float | None = None  # that exactly this segment with this label is in the output; None: not wanted
 
 
 class Candidate(NamedTuple):
@@ -74,5 +115,10 @@ class Explanation:
 
 
 def check_probability(kind: str) -> None:
-    if kind not in get_args(Probability):
-        raise ValueError(f"probability must be one of {', '.join(get_args(Probability))}, got {kind!r}")
+    check_choice("probability", kind, Probability)
+
+
+def check_choice(name: str, value: str, choices: Any) -> None:
+    """Check that a value is one of those that a `Literal` has."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")

@@ -1,4 +1,5 @@
-"""BIO and BIOES tags as ids, the segments that they spell, and the probability of a segment under a linear chain.
+"""BIO and BIOES tags as ids, the segments that they spell, and the probability of a segment under a linear chain; the
+tags of other people's classifiers, in any scheme and order.
 
 In NumPy, which takes a third of the time of tensors where a step is a few hundred numbers. Axes: B sentences, L tokens,
 Y tags.
@@ -7,15 +8,19 @@ Y tags.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from spansieve.crf.flat_segments import FlatSegments, offsets_of
+from spansieve.crf.kernels.cpu import Predecessors
+from spansieve.data.example import DataError
+from spansieve.data.tag_schemes import NULL_TAGS, known_scheme, split_tag
 from spansieve.segments import LabelSet, Segment
 
 PREFIXES = {"BIO": "BI", "BIOES": "BIES"}
+ABSENT = -1  # the column of a tag that a classifier does not have
 LOWEST = -1e300  # stands for the largest number where all are -inf
 
 
@@ -35,9 +40,11 @@ class TagCodec:
         self.scheme = scheme
         self.names = ["O", *(f"{prefix}-{name}" for name in labels for prefix in PREFIXES[scheme])]
         self._of_label = [_label_tags(label, scheme) for label in range(1, len(labels))]
-        self._opened = np.zeros(len(self.names), np.int64)  # the label of which a tag opens a segment; 0: of none
+        self.opened = np.zeros(len(self.names), np.int64)  # the label of which a tag opens a segment; 0: of none
+        self.label_of_tag = np.zeros(len(self.names), np.int64)
         for label, tags in enumerate(self._of_label, start=1):
-            self._opened[[tags.first, tags.single]] = label
+            self.opened[[tags.first, tags.single]] = label
+            self.label_of_tag[list(tags)] = label
 
     def __len__(self) -> int:
         return len(self.names)
@@ -74,7 +81,7 @@ class TagCodec:
         flat = np.zeros((num_sentences, num_tokens + 1), np.int64)  # a last column of O ends what is open
         np.copyto(flat[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
         flat = flat.reshape(-1)
-        opened = self._opened[flat]
+        opened = self.opened[flat]
         first = np.flatnonzero(opened)
         borders = np.flatnonzero((flat == 0) | (opened > 0))
         last = borders[np.searchsorted(borders, first, side="right")]  # the border after each start
@@ -136,37 +143,216 @@ class Chain(NamedTuple):
 def forward(scores: np.ndarray, transition: np.ndarray) -> np.ndarray:
     """Return the forward sums (B, L, Y): log-sum of the sequences up to token i with tag y there, its score included.
     O(L·Y²)."""
-    sums, step = scores.copy(), _exponentials(transition)
+    sums, step = scores.copy(), _Step.of(transition)
     for i in range(1, scores.shape[1]):
-        sums[:, i] += _log_product(sums[:, i - 1], *step)
+        sums[:, i] += step.log_product(sums[:, i - 1])
     return sums
 
 
 def backward(scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the backward sums (B, L, Y): log-sum of what may follow tag y at token i to the end of the sentence; 0 at
     its last token. O(L·Y²)."""
-    sums, step = np.zeros_like(scores), _exponentials(transition.T)
+    sums, step = np.zeros_like(scores), _Step.of(transition.T)
     for i in range(scores.shape[1] - 2, -1, -1):
         is_before_end = (i < lengths - 1)[:, None]
-        following = _log_product(scores[:, i + 1] + sums[:, i + 1], *step)
+        following = step.log_product(scores[:, i + 1] + sums[:, i + 1])
         sums[:, i] = np.where(is_before_end, following, 0.0)
     return sums
 
 
-def _exponentials(matrix: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return exp(matrix) divided by its largest entry, and the logarithm of that entry."""
-    top = max(matrix.max(initial=LOWEST), LOWEST)
-    return np.exp(matrix - top), top
+class _Step(NamedTuple):
+    """A matrix of log-weights, and the same as numbers: exp(matrix) divided by its largest entry."""
 
+    logs: np.ndarray  # (Y, Y)
+    weights: np.ndarray  # (Y, Y)
+    scale: float  # the logarithm of the largest entry
 
-def _log_product(vectors: np.ndarray, matrix: np.ndarray, scale: float) -> np.ndarray:
-    """Return log(exp(vectors) @ matrix) + scale, (B, Y), each row relative to its largest number."""
-    top = np.maximum(vectors.max(-1, keepdims=True, initial=LOWEST), LOWEST)
-    with np.errstate(divide="ignore"):  # the logarithm of nothing is -inf, as it should be
-        return np.log(np.exp(vectors - top) @ matrix) + (top + scale)
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> _Step:
+        top = max(matrix.max(initial=LOWEST), LOWEST)
+        return cls(matrix, np.exp(matrix - top), top)
+
+    def log_product(self, vectors: np.ndarray) -> np.ndarray:
+        """Return log(exp(vectors) @ exp(matrix)), (B, Y), each row relative to its largest number.
+
+        A row in which a number is nothing is summed in log-space: it may have been less than a double can hold beside
+        the largest, and count all the same when later scores make up for it.
+        """
+        top = np.maximum(vectors.max(-1, keepdims=True, initial=LOWEST), LOWEST)
+        with np.errstate(divide="ignore"):  # the logarithm of nothing is -inf, as it should be
+            product = np.log(np.exp(vectors - top) @ self.weights) + (top + self.scale)
+        rows = np.isneginf(product).any(-1)
+        if rows.any():
+            product[rows] = np.logaddexp.reduce(vectors[rows, :, None] + self.logs, axis=1)
+        return product
 
 
 def _label_tags(label: int, scheme: str) -> LabelTags:
     prefixes = PREFIXES[scheme]
     first = 1 + (label - 1) * len(prefixes)
     return LabelTags(first, first + 1, *((first + 1, first) if scheme == "BIO" else (first + 2, first + 3)))
+
+
+# ---- The tags of others ----------------------------------------------------------------------------------------------
+
+
+_PREFIXES = {"BIO": "BI", "IOB1": "BI", "IO": "I", "plain": "I", "BIOES": "BIES", "BILOU": "BIES"}
+
+
+class Variant(NamedTuple):
+    """One way to write a label's segments as tags: the columns of these, by a token's position in its segment."""
+
+    label: int
+    single: int
+    first: int = ABSENT
+    inner: int = ABSENT
+    last: int = ABSENT
+    after_same: bool | None = None  # whether a segment of its label must touch it on the left; None: it may or may not
+
+    @property
+    def entries(self) -> list[int]:
+        return [tag for tag in (self.single, self.first) if tag != ABSENT]
+
+    @property
+    def exits(self) -> list[int]:
+        return [tag for tag in (self.single, self.last) if tag != ABSENT]
+
+    @property
+    def is_possible(self) -> bool:
+        return self.single != ABSENT or ABSENT not in (self.first, self.last)
+
+    def may_follow(self, previous: Variant) -> bool:
+        return self.after_same is None or self.after_same == (self.label == previous.label)
+
+    def split(self) -> list[Variant]:
+        """Return a variant for single tokens and one for wider segments, which begin and end with other tags."""
+        single, wide = Variant(self.label, self.single, after_same=self.after_same), self._replace(single=ABSENT)
+        return [variant for variant in (single, wide) if variant.is_possible]
+
+
+class TagScheme:
+    """The names of a classifier's tags, read as BIO, IOB1, BIOES, BILOU, IO or plain labels."""
+
+    def __init__(self, labels: Mapping[int, str] | Sequence[str], scheme: str = "auto") -> None:
+        tags = list(labels) if not isinstance(labels, Mapping) else _by_column(labels)
+        wanted = None if scheme == "auto" else known_scheme(scheme)
+        parts = _parts(tags, is_plain=wanted == "plain")
+        self.scheme = _checked_scheme(tags, parts, wanted)
+        self.labels = LabelSet(dict.fromkeys(name for _, name in parts if name is not None))
+        self.null = parts.index(("O", None))
+        self.variants = [Variant(0, self.null)]
+        for label, name in enumerate(self.labels, start=1):
+            column = {prefix: parts.index((prefix, name)) if (prefix, name) in parts else ABSENT for prefix in "BIES"}
+            variants = [variant for variant in _variants(label, column, self.scheme) if variant.is_possible]
+            if not variants:
+                raise ValueError(
+                    f"labels must have the tags of a whole {name} in {self.scheme}, got {list(tags)!s:.200}"
+                )
+            self.variants += variants
+        self.label_of_tag = np.array([0 if name is None else self.labels.id(name) for _, name in parts])
+        self.is_inside = np.zeros((len(tags), len(tags)), bool)  # pairs of tags within a segment
+        self.is_allowed = np.zeros_like(self.is_inside)  # pairs of tags that may stand side by side
+        self.can_start, self.can_end = np.zeros((2, len(tags)), bool)
+        self._join_tags()
+        self.never_first = np.flatnonzero(~self.can_start)
+        self.predecessors = Predecessors.of(self.is_allowed)
+
+    def __len__(self) -> int:
+        """How many tags there are: T."""
+        return len(self.label_of_tag)
+
+    def _join_tags(self) -> None:
+        for variant in self.variants:
+            first, inner, last = variant[2:5]
+            for pair in ((first, last), (first, inner), (inner, inner), (inner, last)):
+                if ABSENT not in pair:
+                    self.is_inside[pair] = True
+            self.can_start[variant.entries] |= variant.after_same is not True
+            self.can_end[variant.exits] = True
+            for previous in self.variants:
+                if variant.may_follow(previous):
+                    self.is_allowed[np.ix_(previous.exits, variant.entries)] = True
+        self.is_allowed |= self.is_inside
+
+    def segments(self, tags: np.ndarray, lengths: np.ndarray) -> FlatSegments:
+        """Read the segments of sequences of tags that are allowed, (B, L), 0 behind their lengths."""
+        num_sentences, num_tokens = tags.shape
+        rows = np.full((num_sentences, num_tokens + 1), self.null)  # a last column of null ends what is open
+        if self.null == 0:  # as kernels leave it behind the lengths
+            rows[:, :-1] = tags
+        else:
+            np.copyto(rows[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
+        flat = rows.reshape(-1)
+        goes_on = np.zeros(len(flat), bool)
+        goes_on[1:] = self.is_inside[flat[:-1], flat[1:]]
+        borders = np.flatnonzero(~goes_on)
+        label = self.label_of_tag[flat[borders]]
+        at = np.flatnonzero(label)
+        sentence, start = np.divmod(borders[at], num_tokens + 1)
+        width = borders[at + 1] - borders[at]  # the last border of all is null's
+        return FlatSegments(offsets_of(sentence, num_sentences), start, start + width, label[at])
+
+    def variants_of(self, labels: LabelSet, split: bool) -> list[Variant]:
+        """Return the variants of some labels, of which one that the classifier does not have is null to it."""
+        variants = [self.variants[0]]
+        for label, name in enumerate(labels, start=1):
+            own = self.labels.id(name) if name in self.labels.names else None
+            known = [variant._replace(label=label) for variant in self.variants if variant.label == own]
+            for variant in known or [Variant(label, self.null, self.null, self.null, self.null)]:
+                variants += variant.split() if split else [variant]
+        return variants
+
+
+def _by_column(labels: Mapping[int, str]) -> list[str]:
+    by_column = {int(column): name for column, name in labels.items()}
+    if set(by_column) != set(range(len(by_column))):
+        raise ValueError(f"labels must be of the columns 0 to {len(by_column) - 1}, got {list(labels)!s:.200}")
+    return [by_column[column] for column in range(len(by_column))]
+
+
+def _parts(tags: Sequence[str], is_plain: bool) -> list[tuple[str, str | None]]:
+    """Split tags into prefix and label, ("O", None) for null."""
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise TypeError(f"labels must be names of tags such as B-PER, one per column of the logits, got {tag!r}")
+    parts: list[tuple[str, str | None]]
+    if is_plain:
+        parts = [("O", None) if tag in NULL_TAGS else ("I", tag) for tag in tags]
+    else:
+        try:
+            parts = [split_tag(tag, position) for position, tag in enumerate(tags)]
+        except DataError as error:
+            raise ValueError(f"labels are no tags: {error}; scheme='plain' takes labels without prefixes") from None
+    if len(set(parts)) != len(parts):
+        twice = next(tag for tag, part in zip(tags, parts) if parts.count(part) > 1)
+        raise ValueError(f"labels must be distinct, got {twice!r} or its like twice")
+    if ("O", None) not in parts or len(parts) == 1:
+        raise ValueError(f"labels must have O and a tag of an entity, got {list(tags)!s:.200}")
+    return parts
+
+
+def _checked_scheme(tags: Sequence[str], parts: Sequence[tuple[str, str | None]], wanted: str | None) -> str:
+    prefixes = {prefix for prefix, name in parts if name is not None}
+    if wanted is None:
+        wanted = "BIOES" if prefixes & {"E", "S"} else "BIO" if "B" in prefixes else "IO"
+    for tag, (prefix, name) in zip(tags, parts):
+        if name is not None and prefix not in _PREFIXES[wanted]:
+            raise ValueError(f"labels must be tags of scheme {wanted}, got {tag!r}")
+    if wanted in ("BIOES", "BILOU") and not {"B", "E", "S"} <= prefixes:
+        raise ValueError(
+            f"labels must have tags that begin, end and are a whole entity in {wanted}, got {list(tags)!s:.200}"
+        )
+    return wanted
+
+
+def _variants(label: int, column: dict[str, int], scheme: str) -> list[Variant]:
+    begin, inner = column["B"], column["I"]
+    if scheme == "BIO":
+        return [Variant(label, begin, begin, inner, inner)]
+    if scheme in ("BIOES", "BILOU"):
+        return [Variant(label, column["S"], begin, inner, column["E"])]
+    # Under IOB1 a segment begins with B only where it touches one of its label.
+    return [
+        Variant(label, inner, inner, inner, inner, after_same=False),
+        Variant(label, begin, begin, inner, inner, after_same=True),
+    ]

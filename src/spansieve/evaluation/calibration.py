@@ -1,10 +1,11 @@
-"""What the probabilities of predicted entities are worth: of those with probability 0.8, are four in five right?"""
+"""What probabilities are worth: of entities with probability 0.8, are four in five right? And thresholds of them that
+keep a promise on new text, with the confidence that is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -151,3 +152,152 @@ def _checked(probabilities: ArrayLike, is_correct: ArrayLike) -> tuple[np.ndarra
         got = probability[outside][0]
         raise ValueError(f"probabilities must lie between 0 and 1, got {got}; a score is not a probability")
     return probability, right
+
+
+# ---- Thresholds that keep a promise ----------------------------------------------------------------------------------
+
+# The promises are of a ratio over new text, E[missed tokens] / E[gold tokens] <= level, which is E[loss] <= 0 of
+#     loss of a unit = missed tokens - level * gold tokens,
+# for units that are exchangeable: documents, or sentences. Learn then Test (Angelopoulos, Bates, Candès, Jordan and
+# Lei, 2021) turns that into tests of the hypothesis E[loss] > 0, one of each threshold, in an order that is fixed in
+# advance; the last threshold that is rejected before the first that is not has the promise, with no correction for
+# their number. A valid test needs bounded losses: a unit with more than `cap` gold tokens counts as one with `cap`.
+
+FITTED = 0.2  # the share of units that give no promise
+CAP_QUANTILE = 0.9
+BETS = np.array([0.99, 0.5, 0.2])  # parts of the largest bet that cannot lose more than there is
+MAX_STEPS = 60  # of a search for a level or among thresholds
+
+
+class Units(NamedTuple):
+    """What is counted, such as gold tokens or predicted entities, with the unit that each is of."""
+
+    score: np.ndarray  # (M,)
+    unit: np.ndarray  # (M,): numbered from 0
+    is_wrong: np.ndarray  # (M,): counts as an error where it is accepted; of gold tokens all are, where they are missed
+
+    def halves(self, is_fitted: np.ndarray) -> tuple[Units, Units]:
+        """Take apart what the choices are made by, by a mask of units (units,), and what gives the promise."""
+        is_own = is_fitted[self.unit]
+        return Units(*(part[is_own] for part in self)), Units(*(part[~is_own] for part in self))
+
+    def cap(self) -> int:
+        """How many of a unit count: as many as nine in ten of those that have any have at most."""
+        counts = np.bincount(self.unit)
+        return int(np.quantile(counts[counts > 0], CAP_QUANTILE, method="higher")) if counts.any() else 1
+
+
+def fitted_units(num_units: int, seed: int = 0) -> np.ndarray:
+    """Draw the units that choose the cap and the order of tests, and give no promise: a mask, (units,)."""
+    is_fitted = np.zeros(num_units, bool)
+    is_fitted[np.random.default_rng(seed).permutation(num_units)[: -int(-FITTED * num_units // 1)]] = True
+    return is_fitted
+
+
+def log_evidence(losses: np.ndarray, largest: float) -> float:
+    """Return the logarithm of the evidence that the mean of losses is below 0, where each is at most `largest`.
+
+    A bet on each loss to be below 0 multiplies the capital by 1 - λ·loss. Were the mean not below 0, no λ would let it
+    grow on average, so that by Markov's inequality it reaches 1/δ with probability δ at most: 1/evidence is a valid
+    p-value for any number of units (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
+    2023). The capital is shared by a few λ; the order of the units does not matter.
+    """
+    growth = np.log1p(-(BETS / largest)[:, None] * losses).sum(1)
+    return float(np.logaddexp.reduce(growth) - np.log(len(BETS)))
+
+
+def covering_threshold(gold: Units, num_units: int, level: float, confidence: float, cap: int) -> float | None:
+    """Find the largest score such that, with this confidence, at most `level` of the gold tokens of new text score
+    less; None where no score above 0 will do.
+
+    What is missed can only grow with the threshold, so that the tests go from the smallest score upward, and every
+    score that occurs may be one (Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free, risk-controlling
+    prediction sets", 2021).
+    """
+    scores = np.unique(gold.score[gold.score > 0])
+    size = np.bincount(gold.unit, minlength=num_units)
+
+    def is_kept(threshold: float) -> bool:
+        missed = np.bincount(gold.unit[gold.score < threshold], minlength=num_units)
+        return _is_rejected(missed, size, level, confidence, cap)
+
+    if not len(scores) or not is_kept(scores[0]):
+        return None
+    low, high = 0, len(scores)  # the first is kept, the last is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_kept(scores[middle]) else (low, middle)
+    return float(scores[low])
+
+
+def accepting_threshold(
+    found: Units, num_units: int, level: float, confidence: float, cap: int, order: Sequence[float]
+) -> float | None:
+    """Find a score such that, with this confidence, at most `level` of what scores at least as much in new text is
+    wrong; None where the first will not do.
+
+    This is no monotone function of the score, so that Learn then Test goes through the scores of `order`, which must
+    not be made from the same data, and ends with the first that fails.
+    """
+    last = None
+    for threshold in order:
+        if not _is_rejected(*_accepted(found, num_units, threshold), level, confidence, cap):
+            break
+        last = threshold
+    return last
+
+
+def order_of_tests(found: Units, num_units: int, level: float, cap: int, most: int = 50) -> list[float]:
+    """Choose the scores to test on other data, from the most promising downward."""
+    if not len(found.score):
+        return []
+    scores = np.unique(np.quantile(found.score, np.linspace(0, 1, most), method="nearest"))
+    counts = [_accepted(found, num_units, score) for score in scores]
+    growth = [log_evidence(_losses(*each, level, cap), cap * (1 - level)) for each in counts]
+    return scores[int(np.argmax(growth)) :: -1].tolist()
+
+
+def reachable_level(missed: np.ndarray, size: np.ndarray, confidence: float, cap: int) -> float:
+    """Find the lowest level that these errors of units, of so many each, (U,), allow to promise; 1 where none does."""
+    low, high = 0.0, 1.0
+    for _ in range(MAX_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _is_rejected(missed, size, middle, confidence, cap) else (middle, high)
+    return high
+
+
+def risk_controlling_threshold(probability: np.ndarray, unit: np.ndarray, num_units: int, level: float) -> float | None:
+    """Find the largest probability such that at most `level` of what is true has less, in expectation; None where the
+    smallest above 0 will not do.
+
+    Conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster, ICLR 2024): with R the mean loss of the n
+    units, a monotone loss of at most 1 is at most `level` in a new unit where n/(n+1)·R + 1/(n+1) is. With one true
+    thing in each unit this is split conformal prediction (Vovk, Gammerman and Shafer, 2005; Angelopoulos and Bates,
+    "A gentle introduction to conformal prediction", 2021).
+    """
+    size = np.maximum(np.bincount(unit, minlength=num_units), 1)
+    last = None
+    for threshold in np.unique(probability[probability > 0]):
+        lost = np.bincount(unit[probability < threshold], minlength=num_units) / size
+        if (lost.sum() + 1) / (num_units + 1) > level:
+            break
+        last = float(threshold)
+    return last
+
+
+def _accepted(found: Units, num_units: int, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """Count the errors and all of what is accepted, by unit."""
+    is_accepted = found.score >= threshold
+    wrong = np.bincount(found.unit[is_accepted & found.is_wrong], minlength=num_units)
+    return wrong, np.bincount(found.unit[is_accepted], minlength=num_units)
+
+
+def _losses(wrong: np.ndarray, size: np.ndarray, level: float, cap: int) -> np.ndarray:
+    return (wrong - level * size) * np.minimum(1.0, cap / np.maximum(size, 1))
+
+
+def _is_rejected(wrong: np.ndarray, size: np.ndarray, level: float, confidence: float, cap: int) -> bool:
+    """Whether the hypothesis that more than `level` is wrong can be given up."""
+    if not 0 < level < 1:
+        return level >= 1
+    return log_evidence(_losses(wrong, size, level, cap), cap * (1 - level)) >= -np.log1p(-confidence)

@@ -18,6 +18,7 @@ from spansieve.models.storage import CARD, CONFIG, checked_description
 from spansieve.persistence.manifest import ModelError, check_names, read_object
 from spansieve.prediction.predictor import CUDA_GRAPH_MEGABYTES, Predictor
 from spansieve.prediction.predictor import load as load_folder
+from spansieve.prediction.promises import GUARANTEE
 
 SECONDS = 5.0  # that the Hub has for a sign of life: it retries for minutes where there is no network
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -31,19 +32,21 @@ def load(
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    guarantee: str | None = None,
     cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
 ) -> Predictor:
     """Load a model from a folder that `spansieve train` wrote, or from the Hub by its name, as `org/name`.
 
     `revision` is a branch, a tag or a commit of the Hub's. What was fetched once is not fetched again. No code of the
-    model's is run, wherever it comes from.
+    model's is run, wherever it comes from. With a `guarantee` that is beside the model, such as miss=0.01, predictions
+    are under that promise.
     """
     folder = source
     if is_hub_name(source):
         folder = downloaded(str(source), revision)
     elif revision is not None:
         raise ValueError(f"revision must be left out for a folder, got {revision!r} for {source}")
-    return load_folder(folder, device, tokenizer, batch_tokens, probability, cuda_graph_megabytes)
+    return load_folder(folder, device, tokenizer, batch_tokens, probability, guarantee, cuda_graph_megabytes)
 
 
 def is_hub_name(source: str | Path) -> bool:
@@ -65,7 +68,7 @@ def downloaded(name: str, revision: str | None = None) -> Path:
         if not isinstance(files, dict):
             raise ModelError(f"{name} holds no spansieve model: its {CONFIG} names no files")
         check_names(files, Path(name) / CONFIG)
-        patterns = [glob.escape(file) for file in (CONFIG, CARD, *files)]
+        patterns = [glob.escape(file) for file in (CONFIG, CARD, GUARANTEE, *files)]
         # One commit for all of it, though the branch may move on meanwhile.
         return Path(snapshot_download(name, revision=config.parent.name, allow_patterns=patterns, **options))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
@@ -77,13 +80,13 @@ def push_to_hub(
 ) -> str:
     """Put a model's folder into the repository `org/name`, which is made where there is none. Returns the address.
 
-    Only the files of the model go there, and only if all of them are as they were written. Without a token or a network
-    this is a `ModelError` within seconds.
+    Only the files of the model go there, its guarantee among them, and only if all of them are as they were written.
+    Without a token or a network this is a `ModelError` within seconds.
     """
     from huggingface_hub import HfApi, get_token
 
     folder = Path(folder)
-    files = [CONFIG, CARD, *checked_description(folder)["files"]]
+    files = [CONFIG, CARD, GUARANTEE, *checked_description(folder)["files"]]
     if not _NAME.fullmatch(name):
         raise ValueError(f"name must be org/name, as the Hub has it, got {name!r}")
     if get_token() is None:

@@ -3,7 +3,8 @@
 It reads the tokens of the pipeline's tokenizer, and its sentences where it has them. All that it finds is in
 `doc.spans["spansieve"]`, with probabilities in `SpanGroup.attrs["scores"]`, and in `doc.ents`, where an entity that was
 there before stays and keeps out what overlaps it; with `overwrite_ents` it gives way. `doc.ents` cannot overlap: of
-nested entities it has the outermost.
+nested entities it has the outermost. With a `guarantee` of the model's, such as miss=0.01, both have what is covered,
+or accepted, under that promise, which is in `SpanGroup.attrs["guarantee"]`.
 """
 
 # No annotations from `__future__`: spaCy 3.7 reads the types of a factory as they stand, and takes no strings for them.
@@ -11,7 +12,7 @@ nested entities it has the outermost.
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from spansieve.models.storage import save_model
 from spansieve.persistence.atomic import read_files, write_files
 from spansieve.persistence.manifest import ModelError, check_names
 from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.promises import write_promises
 
 try:
     import srsly  # type: ignore[import-untyped]
@@ -59,11 +61,14 @@ class Component:
         overwrite_ents: bool = False,
         probability: Probability = "given-candidates",
         threshold: float = 0.0,
+        guarantee: str = "",
     ) -> None:
         check_threshold(threshold)
+        if guarantee and threshold:
+            raise ValueError(f"threshold must be 0 under a guarantee, got {threshold}")
         self.name, self.model, self.device = name, model, device
         self.spans_key, self.set_ents, self.overwrite_ents = spans_key, set_ents, overwrite_ents
-        self.probability, self.threshold = probability, threshold
+        self.probability, self.threshold, self.guarantee = probability, threshold, guarantee
         self._predictor: Predictor | None = None
 
     @property
@@ -71,8 +76,11 @@ class Component:
         if self._predictor is None:
             if not self.model:
                 raise ValueError("model must be a folder or a name on the Hub: config={'model': 'runs/mine/model'}")
-            self._predictor = load(self.model, self.device, probability=self.probability)
+            self._predictor = self._loaded(self.model)
         return self._predictor
+
+    def _loaded(self, model: str | Path) -> Predictor:
+        return load(model, self.device, probability=self.probability, guarantee=self.guarantee or None)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -104,7 +112,9 @@ class Component:
         return docs
 
     def _annotate(self, doc: Doc, spans: list[Span], scores: list[float]) -> None:
-        attrs = {"scores": np.array(scores, np.float64)}
+        attrs: dict[str, Any] = {"scores": np.array(scores, np.float64)}
+        if self.guarantee and self.predictor.promise is not None:
+            attrs["guarantee"] = self.predictor.promise.shown()
         doc.spans[self.spans_key] = SpanGroup(doc, name=self.spans_key, attrs=attrs, spans=spans)
         if not self.set_ents:
             return
@@ -118,9 +128,11 @@ class Component:
 
     def to_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> None:
         save_model(self.predictor.tagger, Path(path))
+        if self.predictor.promise is not None:
+            write_promises(Path(path), [self.predictor.promise])
 
     def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> "Component":
-        self._predictor = load(Path(path), self.device, probability=self.probability)
+        self._predictor = self._loaded(Path(path))
         return self
 
     def to_bytes(self, *, exclude: Sequence[str] = ()) -> bytes:

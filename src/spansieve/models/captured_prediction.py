@@ -100,7 +100,7 @@ class CapturedPrediction:
             if self._weights is None or not self._weights.are_in_use():  # looked up while the device works
                 self.let_go()
                 return None
-            if rules or backend.with_filter or not captured.decodes:
+            if rules or backend.with_filter or backend.decoded_by or not captured.decodes:
                 with torch.inference_mode():
                     scores, lengths = captured.scores_of(batch)
                     return backend.decode(scores, lengths, batch.lengths, with_probabilities, rules)
@@ -287,7 +287,8 @@ class FixedInputs:
     def __init__(self, tagger: Tagger, shape: Shape) -> None:
         encoder, device = cast(Any, tagger.encoder), tagger.device
         names = [name for name in GRIDS if name != "casing" or encoder.casing is not None]
-        (num_sentences, width), size, is_cuda = shape, shape.subwords, device.type == "cuda"
+        num_sentences, width = shape
+        size, is_cuda = shape.subwords, device.type == "cuda"
         host = torch.zeros(len(names) * size + num_sentences, dtype=torch.int64, pin_memory=is_cuda)
         self._host, self._device = host, host.to(device, copy=True)
         self._grids = {name: host[i * size :][:size].view(shape).numpy() for i, name in enumerate(names)}

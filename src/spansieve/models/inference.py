@@ -26,7 +26,7 @@ from spansieve.decoding.constraints import (
     group_by_banned_pairs,
 )
 from spansieve.decoding.decoders import Decoded
-from spansieve.decoding.prediction import Prediction
+from spansieve.decoding.prediction import CoveredPrediction, Prediction
 
 MAX_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
 MAX_SENTENCES = 256  # in a batch
@@ -99,6 +99,9 @@ def predict_with(
     names = ("", *backend.support.labels)  # by id: null has none
     for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):
         for i, prediction in zip(batch.sentence, decoded.predictions(names)):
+            if isinstance(prediction, CoveredPrediction):  # without what pads the sentence
+                own = prediction.coverage[: len(readable[i])]
+                prediction = CoveredPrediction.of(prediction, own, prediction.expected)
             predictions[i] = prediction
     return predictions
 

@@ -41,6 +41,7 @@ class Scored(NamedTuple):
 
 
 OnBatch = Callable[[Any, Scored], None]  # which of the sentences, and their scores
+DecodedBy = Callable[[Decoder], Decoder]  # the decoder to take in place of the model's own
 
 
 def predict_segments(
@@ -52,10 +53,12 @@ def predict_segments(
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
     captured: CapturedPrediction | None = None,
+    decoded_by: DecodedBy | None = None,
 ) -> list[Prediction]:
-    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch."""
+    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch;
+    `decoded_by` makes another decoder of the model's own."""
     with evaluating(tagger):
-        backend = TorchBackend(tagger, probability, on_batch, captured)
+        backend = TorchBackend(tagger, probability, on_batch, captured, decoded_by)
         return predict_with(backend, sentences, with_probabilities, constraints, batch_tokens)
 
 
@@ -93,8 +96,10 @@ class TorchBackend:
         probability: Probability = "given-candidates",
         on_batch: OnBatch | None = None,
         captured: CapturedPrediction | None = None,
+        decoded_by: DecodedBy | None = None,
     ) -> None:
-        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed."""
+        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. What
+        `decoded_by` makes decodes on the host."""
         check_probability(probability)
         self.tagger, self.device, self.on_batch = tagger, tagger.device, on_batch
         self.captured = captured if on_batch is None and self.device.type == "cuda" else None
@@ -102,17 +107,20 @@ class TorchBackend:
             captured.let_go()  # the tagger was moved
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
         self.support = tagger.head.decoder_settings.support(tagger.labels)
-        self.with_filter = probability == "with-filter"
+        self.with_filter, self.decoded_by = probability == "with-filter", decoded_by
 
     @cached_property
     def decoder(self) -> Decoder:
         """The decoder of scores on the host. To make it waits for the device."""
         threads = torch.get_num_threads() if self.depth == 0 else 1
-        return self.tagger.head.decoder(threads, self.with_filter)
+        decoder = self.tagger.head.decoder(threads, self.with_filter)
+        return decoder if self.decoded_by is None else self.decoded_by(decoder)
 
     @cached_property
     def device_decoder(self) -> DeviceDecoder | None:
-        return device_decoder(self.decoder, self.device) if self.device.type == "cuda" else None
+        if self.device.type != "cuda" or self.decoded_by is not None:
+            return None
+        return device_decoder(self.decoder, self.device)
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         return self.tagger.encoder.sizes(sentences)

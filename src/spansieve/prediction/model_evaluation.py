@@ -3,8 +3,9 @@ far its probabilities can be trusted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ExpectedCounts:
+    """What there is in a text by the model's own distribution: sums of marginals."""
+
+    predicted: int
+    right: float  # of those, expected: the sum of their probabilities
+    entities: float  # in the text, expected: the sum of the marginals of all segments
+
+    @property
+    def precision(self) -> float:
+        return self.right / max(1, self.predicted)
+
+    @property
+    def recall(self) -> float:
+        return min(1.0, self.right / self.entities) if self.entities else 0.0
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.right / (self.predicted + self.entities) if self.predicted + self.entities else 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        return {**asdict(self), "precision": self.precision, "recall": self.recall, "f1": self.f1}
+
+
+@dataclass(frozen=True)
+class ExpectedScores:
+    """The precision, recall and F1 that a model expects of itself on text without gold: ratios of expected counts,
+    which are as good as its probabilities are calibrated."""
+
+    micro: ExpectedCounts
+    by_label: dict[str, ExpectedCounts]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"micro": self.micro.to_dict(), "by_label": {name: own.to_dict() for name, own in self.by_label.items()}}
+
+
+@dataclass(frozen=True)
 class Assessment:
     scores: Scores
     intervals: Intervals
@@ -35,6 +72,7 @@ class Assessment:
     unknown_labels: tuple[str, ...]  # gold has them, the model does not
     gold_outcomes: GoldOutcomes | None  # under a model that filters, run by torch
     levels: dict[str, Scores] | None  # outer and inner, where something is nested
+    expected: ExpectedScores  # by the model's own probabilities, without gold
 
     def to_dict(self) -> dict[str, Any]:
         """All but the predictions."""
@@ -46,6 +84,7 @@ class Assessment:
             "unknown_labels": list(self.unknown_labels),
             "gold_outcomes": self.gold_outcomes and self.gold_outcomes.to_dict(),
             "levels": self.levels and {name: scores.to_dict() for name, scores in self.levels.items()},
+            "expected": self.expected.to_dict(),
         }
 
 
@@ -77,7 +116,27 @@ def assess(
         unknown_labels=tuple(sorted(unknown)),
         gold_outcomes=gold_outcomes,
         levels=levels if inner.gold + inner.predicted > 0 else None,
+        expected=expected_scores(predictor, [[example.tokens for example in examples]]),
     )
+
+
+def expected_scores(predictor: TextPredictor, batches: Iterable[Sequence[Sequence[str]]]) -> ExpectedScores:
+    """Compute the expected scores on batches of sentences that are tokens already. A filter that can is left out: what
+    it dropped would count as impossible."""
+    settings, labels = predictor.decoder_settings, predictor.labels
+    margin = inf if settings.kind == "filtered" and settings.skip else 0.0
+    predicted, right, entities = np.zeros(len(labels), np.int64), np.zeros(len(labels)), np.zeros(len(labels))
+    for sentences in batches:
+        for prediction in predictor.cover_tokens(sentences, margin):
+            for segment, probability in zip(prediction.segments, prediction.probabilities or ()):
+                index = labels.index(segment.label)
+                predicted[index] += 1
+                right[index] += probability
+            entities += 0.0 if prediction.expected is None else prediction.expected
+    by_label = {
+        label: ExpectedCounts(int(predicted[i]), float(right[i]), float(entities[i])) for i, label in enumerate(labels)
+    }
+    return ExpectedScores(ExpectedCounts(int(predicted.sum()), float(right.sum()), float(entities.sum())), by_label)
 
 
 def _thresholds(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
+from operator import methodcaller
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -21,12 +22,13 @@ from spansieve.decoding.decoders import Decoded
 from spansieve.decoding.prediction import Probability
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import TorchBackend
+from spansieve.models.torch_backend import DecodedBy, TorchBackend
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
 from spansieve.nn.subwords import SubwordReader
 from spansieve.nn.word_features import WordReader
 from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader
+from spansieve.prediction.promises import Promise
 from spansieve.segments import Entity
 
 Precision = Literal["fp32", "bf16"]
@@ -38,7 +40,8 @@ class Pipeline:
     """Predict many texts: the same entities as a `Predictor` finds. The tagger is the pipeline's from here on.
 
     `workers` processes prepare the text, or a thread. With bf16 the encoder reads in half precision; scoring and
-    decoding stay in single precision. To be closed, or used by `with`.
+    decoding stay in single precision. With a promise of the model's guarantee, what is found is under it. To be closed,
+    or used by `with`.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Pipeline:
         sentences: bool = True,
         batch_tokens: int = BATCH_TOKENS,
         probability: Probability = "given-candidates",
+        promise: Promise | None = None,
         preparer: Preparer | None = None,
     ) -> None:
         """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
@@ -59,7 +63,11 @@ class Pipeline:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
-        self.backend = TorchBackend(tagger.eval(), probability)
+        decoded_by: DecodedBy | None = None
+        if promise is not None:
+            promise.check(probability := promise.probability)
+            decoded_by = methodcaller("deciding", promise.decision(tuple(tagger.labels)))
+        self.backend = TorchBackend(tagger.eval(), probability, decoded_by=decoded_by)
         self.names = ("", *tagger.labels)  # by id: null has none
         self.preparer = preparer or Preparer(
             reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES

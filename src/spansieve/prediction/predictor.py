@@ -16,12 +16,13 @@ from spansieve.decoding.constraints import Constraints, checked_constraints
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.captured_prediction import CapturedPrediction
-from spansieve.models.storage import load_model
+from spansieve.models.storage import MODEL, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
 from spansieve.prediction.feature_workers import Preparer
 from spansieve.prediction.pipeline import BATCH_TOKENS, Pipeline
+from spansieve.prediction.promises import promise_for
 from spansieve.prediction.text_predictor import WARM_UP_SECONDS, TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity, NamedSegment
 
@@ -54,10 +55,14 @@ def load(
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    guarantee: str | None = None,
     cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
 ) -> Predictor:
-    """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder."""
-    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability, cuda_graph_megabytes)
+    """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder. With a
+    `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise."""
+    promise = None if guarantee is None else promise_for(MODEL.standing(Path(folder)), guarantee)
+    tagger = load_model(folder, device)
+    return Predictor(tagger, tokenizer, batch_tokens, probability, cuda_graph_megabytes).under(promise)
 
 
 class Predictor(TextPredictor):
@@ -113,7 +118,7 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        options = (self.batch_tokens, self.probability, constraints, self.captured)
+        options = (self.batch_tokens, self.probability, constraints, self.captured, self.decoded_by(constraints))
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def predict_texts(
@@ -143,9 +148,13 @@ class Predictor(TextPredictor):
         parts, known = (self.tagger.encoder, *options), None
         if self._preparer is not None and all(a is b for a, b in zip(parts, self._preparer[0])):
             known = self._preparer[1]
-        pipeline = Pipeline(self.tagger, 0, "fp32", *options, self.probability, known)
+        pipeline = Pipeline(self.tagger, 0, "fp32", *options, self.probability, self.promise, known)
         self._preparer = parts, pipeline.preparer
         return pipeline
+
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        options = (self.batch_tokens, self.probability, None, None, lambda decoder: decoder.covering(margin))
+        return predict_segments(self.tagger, sentences, True, None, *options)
 
     def explain_tokens(
         self,
@@ -156,7 +165,8 @@ class Predictor(TextPredictor):
         """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
         if not any(wanted):
             return super().explain_tokens(sentences, wanted, constraints)
-        return explain(self.tagger, sentences, wanted, self.probability, constraints, self.batch_tokens)
+        options = (self.batch_tokens, self.decoded_by(constraints))
+        return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
         return predict_with_outcomes(self.tagger, examples, True, self.batch_tokens, self.probability)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, overload
 
@@ -11,13 +11,17 @@ from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.character_constraints import placed
-from spansieve.decoding.constraints import Constraints, checked_constraints, with_threshold
-from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, with_threshold
+from spansieve.decoding.coverage import Coverage, coverage_of
+from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
 from spansieve.segments import Entity
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from spansieve.prediction.predictor import GoldOutcomes
+    from spansieve.prediction.promises import Promise
 
 WARM_UP_SECONDS = 5.0
 TEXTS_AT_ONCE = 1_024  # of a stream
@@ -44,6 +48,26 @@ class TextPredictor(ABC):
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         check_probability(probability)
         self.tokenizer, self.batch_tokens, self.probability = tokenizer, batch_tokens, probability
+        self.promise: Promise | None = None  # that all predictions are under
+
+    def under(self, promise: Promise | None) -> Self:
+        """Put all predictions from here on under a promise of the model's guarantee: they are then what it covers, or
+        accepts, in place of the best segmentation."""
+        if promise is not None:
+            promise.check(self.probability)
+        self.promise = promise
+        return self
+
+    def decoded_by(self, constraints: Sequence[Constraints | None] | None) -> Callable[[Decoder], Decoder] | None:
+        """How the promise decodes; None where there is none."""
+        if self.promise is None:
+            return None
+        if any(constraints or ()):
+            raise ConstraintError(
+                "constraints and thresholds must be left out under a guarantee: it is of what the model decides alone"
+            )
+        decision = self.promise.decision(self.labels)
+        return lambda decoder: decoder.deciding(decision)
 
     @property
     @abstractmethod
@@ -73,6 +97,11 @@ class TextPredictor(ABC):
         """Do in advance what the first predictions would have to wait for: compile kernels and, on a GPU, capture the
         work on short texts as CUDA graphs, for so many seconds at most."""
         self.predict("Ada Lovelace met Charles Babbage in London.")
+
+    @abstractmethod
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        """Predict sentences that are tokens already, with the coverage of each token: P(it is part of an entity of this
+        label). The margin of a filter is larger by so much; infinity keeps all spans."""
 
     def explain_tokens(
         self,
@@ -132,6 +161,16 @@ class TextPredictor(ABC):
         for piece, prediction in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, prediction)
         return entities
+
+    def coverage(self, texts: Collection[str], sentences: bool = True, margin: float = 0.0) -> list[Coverage]:
+        """Compute how probable it is of each token of each text that it is part of an entity, by label. With a margin
+        the filter keeps more than it does in prediction; infinity keeps all spans."""
+        texts = listed(texts)
+        pieces = self.pieces(texts, sentences)
+        of_text: list[list[tuple[list[Token], Prediction]]] = [[] for _ in texts]
+        for piece, prediction in zip(pieces, self.cover_tokens(words_of(pieces), margin)):
+            of_text[piece.text].append((piece.tokens, prediction))
+        return [coverage_of(text, self.labels, found) for text, found in zip(texts, of_text)]
 
     def stream(
         self,

@@ -21,7 +21,15 @@ from spansieve.serving.limits import Limits
 from spansieve.serving.metrics import CONTENT_TYPE
 from spansieve.serving.middleware import REQUEST_ID, GuardMiddleware
 from spansieve.serving.queue import Batcher, Job, Task
-from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem
+from spansieve.serving.schema import (
+    Health,
+    ModelInfo,
+    ModelLimits,
+    PredictRequest,
+    PredictResponse,
+    Problem,
+    Promise,
+)
 
 DESCRIPTION = """Finds the entities of texts.
 
@@ -108,12 +116,19 @@ def _add_prediction(router: APIRouter, batcher: Batcher[str], info: Callable[[],
     )
     async def predict(body: PredictRequest, request: Request) -> Response:
         _check_size(body, limits)
+        batcher.check_ready()
+        guarantee = info().guarantee
+        if guarantee is not None and (body.constraints or body.threshold):
+            reason = "constraints and threshold must be left out: the service is under a guarantee, which /model shows"
+            raise RefusedError(409, "conflict", reason)
         options = (body.probabilities, body.alternatives, body.graph)
         given = zip(body.texts, body.text_constraints())
         tasks = [Task(text, *options, constraints, body.threshold) for text, constraints in given]
         job = batcher.submit(tasks, request.scope["request_id"])
         results = await _results(batcher, job, request, limits.seconds)
-        return Response(f'{{"results":[{",".join(results)}]}}', media_type="application/json")
+        promise = "null" if guarantee is None else guarantee.model_dump_json()
+        content = f'{{"results":[{",".join(results)}],"guarantee":{promise}}}'
+        return Response(content, media_type="application/json")
 
     summary = "What the model is and how much it takes"
 
@@ -150,6 +165,7 @@ def model_info(name: str, predictor: TextPredictor, limits: Limits) -> ModelInfo
         has_graph=is_filtered and predictor.can_explain,
         has_alternatives=predictor.can_explain,
         version=__version__,
+        guarantee=None if predictor.promise is None else Promise(**predictor.promise.shown()),
         limits=ModelLimits.model_validate(limits, from_attributes=True),
     )
 

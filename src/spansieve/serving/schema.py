@@ -208,8 +208,21 @@ class Result(ResponseModel):
     sentences: list[Sentence] | None = Field(description="Where alternatives or a graph were asked for.")
 
 
+class Promise(ResponseModel):
+    """A promise that the model's guarantee makes for text like that it was calibrated on."""
+
+    promise: Literal["miss", "precision"] = Field(
+        description="miss: at most this share of the entity tokens is left uncovered; precision: at least this share "
+        "of the entities is right."
+    )
+    level: Probability
+    confidence: Probability | None = Field(description="Over the draw of the labelled text.")
+    made: str = Field(description="On which day.")
+
+
 class PredictResponse(ResponseModel):
     results: list[Result] = Field(description="One per text, in the order of the request.")
+    guarantee: Promise | None = Field(description="The promise that the results are under, where the service has one.")
 
 
 class ModelLimits(ResponseModel):
@@ -236,6 +249,7 @@ class ModelInfo(ResponseModel):
     has_graph: bool = Field(description="It filters candidates, so that there is a graph to give.")
     has_alternatives: bool = Field(description="It can give alternatives; an ONNX export cannot.")
     version: str = Field(description="Of spansieve.")
+    guarantee: Promise | None = Field(description="The promise that all entities are under; it takes no constraints.")
     limits: ModelLimits
 
 

@@ -71,6 +71,15 @@ def are_level(tagger: Tagger, sentence: list[str], one: Prediction, other: Predi
 
 
 @BOTH
+def test_the_same_coverage(kind, request):
+    model, folder = request.getfixturevalue(kind)
+    exported, sentences = onnx.load(folder), [one for one in drawn_sentences(0) if one]
+    expected, found = (one.cover_tokens(sentences) for one in (model, exported))
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one.coverage, other.coverage, rtol=1e-4, atol=1e-5)
+
+
+@BOTH
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_found_is_what_the_model_finds(kind, seed, request):
     model, folder = request.getfixturevalue(kind)
@@ -318,7 +327,7 @@ def test_weights_too_many_for_one_file(int8, tmp_path, monkeypatch):
     monkeypatch.setattr(export, "LARGEST", 0)
     export_model(tagger, folder, int8)
     assert "encoder.onnx.data" in json.loads((folder / MANIFEST).read_text())["files"]
-    assert {path.name for path in folder.iterdir()} == {*NAMES - {"tokenizer.json"}, MANIFEST}
+    assert {path.name for path in folder.iterdir()} == {*NAMES - {"tokenizer.json", "vectors.safetensors"}, MANIFEST}
     assert "encoder.onnx.data" not in json.loads((one_file / MANIFEST).read_text())["files"]
     found, expected = (onnx.load(each).predict_tokens(drawn_sentences(1), True) for each in (folder, one_file))
     assert sum(len(one.segments) for one in expected) > 0

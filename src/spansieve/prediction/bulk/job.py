@@ -22,6 +22,7 @@ from spansieve.prediction.bulk.ledger import BulkError, Ledger, Outcome
 from spansieve.prediction.bulk.rows import Columns, JsonRows, ParquetRows
 from spansieve.prediction.pipeline import Pipeline, Precision
 from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.promises import GuaranteeError, Promise, promise_for
 from spansieve.segments import Entity
 
 Engine = Literal["local", "ray"]
@@ -43,6 +44,15 @@ class Job:
     sentences: bool = True  # or each text is one sequence
     threshold: float = 0.0  # what is less probable is left out
     strict: bool = False  # stop at the first row or file that cannot be read
+    guarantee: str | None = None  # a promise beside the model, such as miss=0.01, that what is found is under
+
+    def promise(self, folder: str | Path | None = None) -> Promise | None:
+        """Look the promise up, beside the model or in another folder that has a copy of it."""
+        if self.guarantee is None:
+            return None
+        if self.threshold:
+            raise GuaranteeError(f"threshold must be left out under a guarantee, got {self.threshold}")
+        return promise_for(Path(folder or self.model), self.guarantee)
 
 
 class Problem(NamedTuple):
@@ -98,6 +108,7 @@ def run_bulk(
             "sentences": job.sentences,
             "threshold": job.threshold,
             "files": [list(file) for file in files],
+            **({} if (promise := job.promise()) is None else {"guarantee": promise.to_dict()}),
         }
     )
     finished = {i: outcome for i, outcome in ledger.finished().items() if i < len(blocks)}
@@ -176,12 +187,12 @@ def predict_here(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
 @contextmanager
 def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     """The stream of predictions of the job's model, which is in a folder."""
-    tagger = load_model(model, job.device)
+    tagger, promise = load_model(model, job.device), job.promise(model)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
-        predictor = Predictor(tagger)
+        predictor = Predictor(tagger).under(promise)
         yield lambda texts: predictor.stream(texts, sentences=job.sentences, threshold=job.threshold)
         return
-    with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences) as pipeline:
+    with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences, promise=promise) as pipeline:
         yield lambda texts: pipeline.stream(texts, threshold=job.threshold)
 
 

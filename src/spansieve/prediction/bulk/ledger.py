@@ -58,7 +58,8 @@ class Ledger:
         path = f"{self._root}/{PLAN}"
         if self._filesystem.exists(path):
             found = json.loads(self._filesystem.cat_file(path))
-            for name, value in plan.items():
+            for name in [*plan, *(found.keys() - plan.keys())]:
+                value = plan.get(name)
                 if found.get(name) != value:
                     raise BulkError(
                         f"{self.folder} must be empty or hold the same job, got one with another {name}: "

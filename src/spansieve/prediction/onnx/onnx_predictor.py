@@ -6,6 +6,7 @@ Axes: B sentences, L tokens, D features.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from math import prod
 from pathlib import Path
 from textwrap import shorten
@@ -24,6 +25,7 @@ from spansieve.prediction.onnx.folder import BESIDE, DECODER, ENCODER, SCORERS, 
 from spansieve.prediction.onnx.graph_validation import check_graph
 from spansieve.prediction.onnx.session import Session, usable_cores
 from spansieve.prediction.onnx.token_vectors import Encoder, encoder_of
+from spansieve.prediction.promises import promise_for
 from spansieve.prediction.text_predictor import TextPredictor
 
 MAX_HEADER = 4_096  # bytes that an array takes in a file beside its numbers
@@ -36,11 +38,14 @@ def load(
     tokenizer: Tokenizer = tokens_of_text,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    guarantee: str | None = None,
 ) -> OnnxPredictor:
     """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default one for each core. Needs no
-    network and no torch, and runs no code from the folder."""
+    network and no torch, and runs no code from the folder. With a `guarantee` that `spansieve calibrate` left there,
+    such as miss=0.01, predictions are under that promise."""
     check_probability(probability)
     folder, threads = Path(folder), threads or usable_cores()
+    promise = None if guarantee is None else promise_for(folder, guarantee)
     description = read_description(folder)
     with refusing(f"{folder / DECODER} cannot be used"):
         arrays = _decoder_arrays(folder / DECODER, decoder_shapes(description.decoder, description.labels))
@@ -54,7 +59,7 @@ def load(
     check_graph(folder / SCORERS)
     with refusing(f"{folder} holds a model that does not run"):
         predict_with(backend(is_trial=True), [["a", "b", "c"], ["a"]], with_probabilities=True)
-    return OnnxPredictor(description, backend(is_trial=False), tokenizer, batch_tokens, probability)
+    return OnnxPredictor(description, backend(is_trial=False), tokenizer, batch_tokens, probability).under(promise)
 
 
 class OnnxPredictor(TextPredictor):
@@ -90,7 +95,12 @@ class OnnxPredictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        return predict_with(self.backend, sentences, probabilities, constraints, self.batch_tokens)
+        backend = self.backend.decoded_by(self.decoded_by(constraints))
+        return predict_with(backend, sentences, probabilities, constraints, self.batch_tokens)
+
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        backend = self.backend.decoded_by(lambda decoder: decoder.covering(margin))
+        return predict_with(backend, sentences, True, batch_tokens=self.batch_tokens)
 
 
 class OnnxBackend:
@@ -104,6 +114,14 @@ class OnnxBackend:
         self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
         # Spans that start in one block of tokens end in the next.
         self._beyond = (self.support.max_width or 1) - 1
+
+    def decoded_by(self, make: Callable[[Decoder], Decoder] | None) -> OnnxBackend:
+        """Return the same model with another decoder, made of its own."""
+        if make is None:
+            return self
+        backend = copy(self)
+        backend._decoder = make(self._decoder)
+        return backend
 
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None

@@ -4,7 +4,7 @@ Axes: B sentences, L tokens, K widths, Y labels (or tags), N candidates. Each fu
 only where the work outweighs the cost of starting them.
 """
 
-from spansieve.crf.kernels.cpu.chain_sweeps import linear_chain_sums
+from spansieve.crf.kernels.cpu.chain_sweeps import Predecessors, allowed_chain_best, linear_chain_sums
 from spansieve.crf.kernels.cpu.dense_filter import is_dense_cheaper, kept_scores
 from spansieve.crf.kernels.cpu.dense_skip import dense_skip_best, dense_skip_sums
 from spansieve.crf.kernels.cpu.filter import filter_spans, segments_from_scores
@@ -14,6 +14,8 @@ from spansieve.crf.kernels.cpu.semi_markov_sweeps import linear_chain_best, semi
 from spansieve.crf.kernels.cpu.sums import dense_expectations, weighted_expectations
 
 __all__ = [
+    "Predecessors",
+    "allowed_chain_best",
     "dense_expectations",
     "dense_skip_best",
     "dense_skip_sums",

@@ -1,4 +1,4 @@
-"""The linear chain's sums compiled for the CPU. NumPy in, NumPy out.
+"""The linear chain's sums compiled for the CPU, and its best tags where no transition is learned. NumPy in and out.
 
 Forward and backward in probabilities, rescaled at each token: one exponential per score and one logarithm per token,
 where sums in log space take five per score. This is exact as long as no factor is so small that a product of a few
@@ -270,3 +270,76 @@ def _dot(left, right):
     for y in range(left.size):
         total += left[y] * right[y]
     return total
+
+
+# ---- The best tags where transitions are allowed or not, and nothing else ------------------------------------------
+
+
+class Predecessors(NamedTuple):
+    """What each tag may follow: tags that may follow the same ones are a group."""
+
+    offsets: np.ndarray  # (G + 1,): of each group in the members
+    members: np.ndarray
+    group: np.ndarray  # (Y,)
+
+    @classmethod
+    def of(cls, is_allowed: np.ndarray) -> Predecessors:
+        """Group by columns: `is_allowed[y', y]` is whether y may follow y'."""
+        columns, group = np.unique(is_allowed, axis=1, return_inverse=True)  # (Y, G)
+        which, members = np.ascontiguousarray(columns.T).nonzero()
+        return cls(np.searchsorted(which, np.arange(columns.shape[1] + 1)), members, group.reshape(-1))
+
+
+def allowed_chain_best(scores, predecessors, lengths, threads=1):
+    """Viterbi without learned transitions: the best score (B,) and its tags (B, L), the lowest tag of equals.
+
+    A group shares one maximum, which for tags such as BIO and BIOES makes it O(L·Y) per sentence and not O(L·Y²).
+    """
+    max_score = np.zeros(len(scores), scores.dtype)
+    tags = np.zeros(scores.shape[:2], np.int64)
+    arguments = (scores, *predecessors, lengths, max_score, tags)
+    over_sentences(_allowed_best, len(scores), threads, scores.size, *arguments)
+    return max_score, tags
+
+
+@allocating
+def _allowed_best(first, last, scores, offsets, members, group, lengths, max_score, tags):
+    value, top = np.empty(scores.shape[1:], scores.dtype), np.empty(offsets.size - 1, scores.dtype)
+    for b in range(first, last):
+        if lengths[b] > 0:
+            max_score[b] = _allowed_forward(scores[b], offsets, members, group, lengths[b], value, top)
+            if max_score[b] > -np.inf:
+                _allowed_trace(scores[b], offsets, members, group, max_score[b], value, tags[b, : lengths[b]])
+
+
+@compiled
+def _allowed_forward(scores, offsets, members, group, length, value, top):
+    """value[i, y] = scores[i, y] + max over the predecessors of y of value[i-1]; returns the last maximum."""
+    top[:] = 0.0
+    for i in range(length):
+        for g in range(top.size if i > 0 else 0):
+            if offsets[g + 1] - offsets[g] == group.size:  # side by side, as vectors
+                top[g] = largest(value[i - 1], group.size)
+                continue
+            best = value.dtype.type(-np.inf)
+            for k in range(offsets[g], offsets[g + 1]):
+                other = value[i - 1, members[k]]
+                best = other if other > best else best
+            top[g] = best
+        for y in range(group.size):
+            value[i, y] = scores[i, y] + top[group[y]]
+    return largest(value[length - 1], group.size)
+
+
+@compiled
+def _allowed_trace(scores, offsets, members, group, total, value, tags):
+    """Go back from the last tag: before each stands the first of its predecessors that leads to its value."""
+    last = tags.size - 1
+    while value[last, tags[last]] != total:
+        tags[last] += 1
+    for i in range(last, 0, -1):
+        y = tags[i]
+        k = offsets[group[y]]
+        while scores[i, y] + value[i - 1, members[k]] != value[i, y]:
+            k += 1
+        tags[i - 1] = members[k]
