@@ -261,7 +261,7 @@ class Captured:
         slots = self._slots
         if self._decoder is None or slots is None or slots.numbers[: slots.shape[0]].min() < 0:
             return None
-        segments, probabilities = self._decoder.read(slots, self._inputs.host_lengths)
+        segments, probabilities, *_ = self._decoder.read(slots, self._inputs.host_lengths)
         offsets = segments.offsets[: num_sentences + 1]  # sentences that only fill the batch have none
         return Decoded(segments._replace(offsets=offsets), probabilities)
 
