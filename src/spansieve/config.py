@@ -129,7 +129,7 @@ class TrainingConfig:
     ema_decay: float | None = None  # of an exponential moving average of the weights, which is then scored and kept
     uppercase_rate: float = 0.0  # the part of the sentences that are learned in capitals, as headlines are
     precision: Precision = "no"
-    cuda_graphs: bool | None = False  # whole steps as CUDA graphs, on one GPU; None: where they can be
+    cuda_graphs: bool | None = None  # whole steps as CUDA graphs, on one GPU; None: where they can be
     graph_memory: int | None = None  # MB of the device that the graphs may take; None: half of what is free
     seed: int = 0
     checkpoint_seconds: float = 120.0  # at most so much is lost when a run is killed; every epoch ends with one, too

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
+from math import inf
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from spansieve.models.heads import HEADS
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
+from spansieve.nn.cuda import graph_capture
 from spansieve.prediction.predictor import Predictor
 from tests.nn.tiny import bert_folder, roberta_folder
 from tests.prediction.trained import EXAMPLES, trained
@@ -50,6 +52,7 @@ class Rerun:
 @pytest.fixture(autouse=True)
 def recorder(monkeypatch):
     made = type("Recorder", (Rerun,), {})
+    monkeypatch.setattr(graph_capture, "MAX_LAG", inf)  # others may use the device
     if DEVICE == "cpu":
         monkeypatch.setattr(captured_prediction, "Recorder", made)
     return made
@@ -327,7 +330,7 @@ def test_the_bound_of_memory_is_checked(encoders):
     tagger = tagger_of(encoders)
     with pytest.raises(ValueError, match="cuda_graph_megabytes must be at least 0, got -1"):
         Predictor(tagger, cuda_graph_megabytes=-1)
-    assert Predictor(tagger).captured is None
+    assert Predictor(tagger, cuda_graph_megabytes=0).captured is None
     assert Predictor(tagger, cuda_graph_megabytes=1).captured.max_bytes == 1 << 20
 
 
@@ -336,7 +339,7 @@ def test_the_bound_of_memory_is_checked(encoders):
 def test_entities_are_those_without_graphs(encoders, head):
     predictor = trained(head, EncoderConfig(name=encoders["bert"]), steps=40)
     tagger = predictor.tagger.to(DEVICE)
-    plain, replayed = Predictor(tagger), Predictor(tagger, cuda_graph_megabytes=256)
+    plain, replayed = Predictor(tagger, cuda_graph_megabytes=0), Predictor(tagger, cuda_graph_megabytes=256)
     texts = [" ".join(example.tokens) for example in EXAMPLES]
     for some in [[text] for text in texts] + [texts[:3], texts]:
         expected = plain.predict(some)

@@ -26,7 +26,7 @@ from spansieve.prediction.promises import promise_for
 from spansieve.prediction.text_predictor import WARM_UP_SECONDS, TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity, NamedSegment
 
-CUDA_GRAPH_MEGABYTES = 0.0  # none: they are made on request, with 256 for a small encoder
+CUDA_GRAPH_MEGABYTES = 256.0  # enough for the 48 shapes of `warm_up` with a small encoder
 MANY_CHARACTERS = 20_000  # in all texts: about a batch
 
 
@@ -72,8 +72,8 @@ class Predictor(TextPredictor):
     times the filter's probability of the span's label: not a marginal of one distribution, but nearer to how often such
     entities are right, since a good filter often leaves a single set of entities.
 
-    With `cuda_graph_megabytes`, on a GPU, batches of few subwords are replayed as CUDA graphs, which take so much of
-    its memory at most. The first few predictions of each shape are slower then, unless `warm_up` came before them.
+    On a GPU, batches of few subwords are replayed as CUDA graphs, which take `cuda_graph_megabytes` of its memory at
+    most; with 0 there are none. The first few predictions of each shape are slower, unless `warm_up` came before them.
     """
 
     can_explain = True

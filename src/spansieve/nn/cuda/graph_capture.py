@@ -14,6 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+MAX_KEPT = 8 << 20  # bytes that the driver keeps of a graph, at most; what goes beyond are other processes
 MAX_LAG = 1.5  # the device's time by that of starting its kernels, above which there is nothing to gain
 
 _one_capture_at_a_time = threading.Lock()  # in a process
@@ -36,13 +37,20 @@ class Recorder:
             with torch.cuda.stream(self._stream):
                 if not self._is_bound_by_launches(run):
                     return None
-                free = torch.cuda.mem_get_info(self._device)[0]
+                before = self._bytes_in_use()
                 graph = self._graph_of(run)
                 graph.replay()  # for which the driver may need more
                 self._stream.synchronize()
-                self.bytes += max(0, free - torch.cuda.mem_get_info(self._device)[0])
+                pool, all_of_it = (after - own for after, own in zip(self._bytes_in_use(), before))
+                self.bytes += min(max(pool, all_of_it), pool + MAX_KEPT)
             torch.cuda.current_stream().wait_stream(self._stream)
         return graph.replay
+
+    def _bytes_in_use(self) -> tuple[int, int]:
+        """The memory that torch has taken, and all that is taken on the device: with the driver's, and with that of
+        other processes."""
+        free, total = torch.cuda.mem_get_info(self._device)
+        return torch.cuda.memory_reserved(self._device), total - free
 
     def _is_bound_by_launches(self, run: Callable[[], None]) -> bool:
         """Whether the host takes about as long to start the kernels as the device to run them, in one of a few runs:
