@@ -47,7 +47,7 @@ def run_prediction_cuda(
 ) -> Measured:
     """Measure on single sentences of the examples, each a text, and on a list of longer texts."""
     predictor = load(model, device, cuda_graph_megabytes=MEGABYTES)
-    plain = Predictor(predictor.tagger)
+    plain = Predictor(predictor.tagger, cuda_graph_megabytes=0)
     plain.predict("Ada Lovelace met Charles Babbage in London.")
     memory = _warmed_up(predictor)
     texts = [" ".join(example.tokens) for example in examples if len(example)]
