@@ -154,13 +154,13 @@ def test_memory_is_bounded(encoders, recorder, megabytes):
     captured = CapturedPrediction(tagger, megabytes)
     captured.warm_up(60)
     assert captured.bytes <= captured.max_bytes
-    if DEVICE == "cpu":
-        assert len(captured.shapes) == megabytes // 3
     shapes = captured.shapes
-    batch = batch_of(tagger, sentences_of([3] * 99))
-    assert replayed_scores(captured, batch) is None
+    found = replayed_scores(captured, batch_of(tagger, sentences_of([3] * 99)))
     assert captured.bytes <= captured.max_bytes
-    assert captured.shapes == shapes
+    if DEVICE == "cpu":  # a GPU has room for more of so small an encoder
+        assert len(shapes) == megabytes // 3
+        assert found is None
+        assert captured.shapes == shapes
 
 
 def test_a_shape_that_takes_too_much_memory_is_left_to_the_kernels(encoders, recorder, monkeypatch):
