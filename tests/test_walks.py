@@ -29,6 +29,7 @@ MAX_FILES = 15
 BESIDE = {
     *("_lazy.py", "cli/__init__.py", "cli/inputs.py", "cli/outputs.py", "config.py"),
     *("integrations/hub.py", "persistence/atomic.py", "persistence/manifest.py", "models/storage.py"),
+    "models/captured_prediction.py",  # which is for a GPU
     *("prediction/onnx/folder.py", "models/heads.py", "models/head.py", "models/filtered.py", "nn/encoder.py"),
     *("segments.py", "decoding/constraints.py", "decoding/prediction.py", "nn/span_hidden_layer.py"),
     *(

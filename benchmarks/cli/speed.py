@@ -44,18 +44,54 @@ def training_speed(
     encoder: Annotated[str, typer.Argument(help="a Hugging Face encoder's name or folder, or builtin")],
     data: Annotated[Path | None, typer.Option(help="training data; the sample corpus if not given")] = None,
     device: Device = "cuda",
-    batch: Annotated[list[int] | None, typer.Option(help="sentences in a batch; 8 and 32 if not given")] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(help="sentences in a batch; 8 and 32, or with --graphs 8 and 16, if not given")
+    ] = None,
+    graphs: Annotated[bool, typer.Option("--graphs", help="steps as CUDA graphs, beside steps by kernels")] = False,
+    dev: Annotated[
+        Path | None, typer.Option(help="with --graphs: train for five epochs, too, and score on this")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="and on this")] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(min=0, help="of these runs, by graphs and by kernels each; 0: one run by graphs, for its time"),
+    ] = 3,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="a setting of these runs")] = None,
     out: Out = RESULTS,
 ) -> None:
     """Whole training steps of our models, of a token softmax and of pytorch-crf on one encoder."""
-    from benchmarks.training_speed import run_throughput, training_speed_page
-    from spansieve.data.formats import read_examples
+    from tempfile import TemporaryDirectory
+
+    from benchmarks.captured_training import captured_page, run_epochs, run_rows, run_steps
+    from benchmarks.training_speed import run_processes, run_throughput, training_speed_page
+    from spansieve.data.formats import read_examples, write_examples
     from spansieve.data.sample import sample_corpus
 
+    if (dev is None) != (test is None) or (dev is not None and (data is None or not graphs)):
+        raise ValueError("--dev and --test go together, with --graphs and --data, got one without the others")
+    if graphs and device != "cuda":
+        raise ValueError(f"--graphs needs --device cuda, got {device}")
     examples = sample_corpus().train if data is None else read_examples(data)
-    rows = run_throughput(encoder, examples, batch or [8, 32], device)
-    show(rows)
-    write(training_speed_page(rows, Path(encoder).name, device), out)
+    name = Path(encoder).name
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if not graphs:
+            rows, processes = run_throughput(encoder, examples, batch or [8, 32], device), []
+            show(rows)
+            if device == "cpu":
+                corpus = sample_corpus()
+                write_examples(corpus.train, folder / "train.jsonl")
+                write_examples(corpus.dev, folder / "dev.jsonl")
+                processes = run_processes(folder / "train.jsonl", folder / "dev.jsonl", len(corpus.train), folder)
+                show(processes)
+            write(training_speed_page(rows, name, device, processes), out)
+            return
+        rows, runs = run_steps(encoder, examples, batch or [8, 16]), []
+        show(rows)
+        if data is not None and dev is not None and test is not None:
+            runs = run_epochs(encoder, (data, dev, test), seeds, folder, settings or ())
+            show(run_rows(runs))
+        write(captured_page(rows, runs, name), out)
 
 
 def tagging(
@@ -116,16 +152,21 @@ def prediction(
     sentences: Annotated[int | None, typer.Option(help="so many of them, drawn by chance; all if not given")] = None,
     rounds: Rounds = 3,
     threads: Threads = 2,
+    device: Device = "cpu",
     spanmarker_python: Annotated[
         Path | None, typer.Option(help="the Python of an environment with SpanMarker, to run that, too")
     ] = None,
     note: Annotated[str, typer.Option(help="a sentence for the page: what else there is to know")] = "",
     out: Out = RESULTS,
 ) -> None:
-    """Sentences per second from text to entities with probabilities, and where the time goes."""
+    """Sentences per second from text to entities with probabilities, and where the time goes.
+
+    On a GPU the time of a few sentences, with CUDA graphs and without, and their memory.
+    """
     import torch
 
     from benchmarks.experiment import drawn
+    from benchmarks.prediction_cuda import prediction_cuda_page, run_prediction_cuda
     from benchmarks.prediction_speed import prediction_page, run_prediction_speed
     from spansieve.data.formats import read_examples
 
@@ -133,6 +174,12 @@ def prediction(
     examples = [example for example in read_examples(data) if len(example)]
     if sentences is not None and sentences < len(examples):
         examples = list(drawn(examples, sentences))
+    if device != "cpu":
+        measured = run_prediction_cuda(Path(source), examples, rounds, device)
+        for table in (measured.latency, measured.parts, measured.throughput, measured.memory):
+            show(table)
+        write(prediction_cuda_page(measured, data.name, note=note), out)
+        return
     rows = run_prediction_speed(source, examples, rounds, spanmarker_python)
     show(rows)
     write(prediction_page(rows, len(examples), data.name, rounds, threads, note), out)

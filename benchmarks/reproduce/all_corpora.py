@@ -93,10 +93,14 @@ def plans_for(
 
 
 def preset_prints() -> dict[str, str]:
-    """A fingerprint of the settings of each of the two presets; those of vectors say nothing where there are none."""
+    """A fingerprint of the settings of each of the two presets; those of vectors say nothing where there are none, and
+    neither does a bound on the memory of CUDA graphs."""
     prints = {}
     for name in ("builtin", "pretrained"):
         settings = to_dict(preset(name))
+        settings["training"]["cuda_graphs"] = bool(settings["training"]["cuda_graphs"])
+        if settings["training"]["graph_memory"] is None:
+            del settings["training"]["graph_memory"]
         for setting in ("vectors", "max_vectors", "train_vectors"):
             if not settings["model"]["builtin"][setting]:
                 del settings["model"]["builtin"][setting]

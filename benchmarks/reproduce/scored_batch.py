@@ -1,7 +1,8 @@
 """Scoring and decoding apart: what a model computes of a sentence, and what is then made of its scores.
 
-Scoring is the encoder and the head's scores of all spans or tokens. Decoding is all that follows: the checks of the
-scores, the filter where there is one, the best path, and its segments as Python values.
+Scoring is the encoder and the head's scores of all spans or tokens. Decoding is all that follows, as prediction does
+it: the checks of the scores, the filter where there is one, the best path, the probabilities of its segments, and all
+that as Python values.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
+from spansieve.decoding.prediction import Prediction
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.segments import Segment
+from spansieve.models.torch_backend import TorchBackend
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +30,18 @@ class Scored:
 
     tagger: Tagger
     batch: Batch
+    backend: TorchBackend
+    lengths: np.ndarray  # (B,), on the host
     vectors: Tensor  # (B, L, D)
     scores: tuple[Tensor, ...]  # as the head has them
 
     @classmethod
-    def of(cls, tagger: Tagger, sentences: Sequence[Sequence[str]]) -> Scored:
-        batch = tagger.batch(sentences).to(tagger.device)
+    def of(cls, tagger: Tagger, sentences: Sequence[Sequence[str]], backend: TorchBackend | None = None) -> Scored:
+        batch, lengths = tagger.batch(sentences).to(tagger.device), np.array([len(tokens) for tokens in sentences])
         with torch.inference_mode():
             vectors = tagger.vectors(batch)
-            return cls(tagger, batch, vectors, tagger.head.scores(vectors))
+            scores = tagger.head.scores(vectors)
+            return cls(tagger, batch, backend or TorchBackend(tagger), lengths, vectors, scores)
 
     def score(self) -> tuple[Tensor, ...]:
         with torch.inference_mode():
@@ -45,10 +52,21 @@ class Scored:
         with torch.inference_mode():
             return self._head.distribution(self.vectors, self.batch.lengths)
 
-    def decode(self) -> list[list[Segment]]:
+    def decode(self) -> list[Prediction]:
+        return self._decoded(self.scores)
+
+    def predict(self) -> list[Prediction]:
+        """Score and decode."""
+        return self._decoded(self.score())
+
+    def _decoded(self, scores: tuple[Tensor, ...]) -> list[Prediction]:
         with torch.inference_mode():
-            mode = self._head.distribution(self.vectors, self.batch.lengths).mode
-            return [list(self._head.entities(structure)) for structure in mode]
+            decoded = self.backend.decode(scores, self.batch.lengths, self.lengths, True, None)()
+            return decoded.predictions(self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return ("", *self.tagger.labels)
 
     @property
     def _head(self) -> Any:
@@ -60,8 +78,8 @@ class Scored:
 
 def batches_of(tagger: Tagger, examples: Sequence[Example], batch_size: int) -> list[Scored]:
     """Sentences of like length together, as a predictor has them."""
-    ordered = sorted((example.tokens for example in examples), key=len)
-    return [Scored.of(tagger, ordered[i : i + batch_size]) for i in range(0, len(ordered), batch_size)]
+    ordered, backend = sorted((example.tokens for example in examples), key=len), TorchBackend(tagger)
+    return [Scored.of(tagger, ordered[i : i + batch_size], backend) for i in range(0, len(ordered), batch_size)]
 
 
 def over(runs: Sequence[Callable[[], object]]) -> Callable[[], None]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from benchmarks.device_use import RESULT_BYTES, device_use, launch_and_copy
 from benchmarks.plots import COLOURS, QUIET_COLOUR, Figure, bar_names, panels
 from benchmarks.reproduce.baselines import baseline
 from benchmarks.reproduce.paper import TABLE2
@@ -18,19 +20,28 @@ from spansieve.models.tagger import Tagger
 
 HEADS = ("crf", "semicrf", "fsemicrf")
 SLOW = "semicrf"  # what the paper measures its speed-ups against
-SCORING, DECODING, BASELINE = "scoring", "decoding", "baseline"
+SCORING, DECODING, BASELINE, OVERALL, LEAST = "scoring", "decoding", "baseline", "overall", "launch and copy"
 OURS_ABOUT = (
-    "Every decoder compiled: Numba on the CPU, Triton on a GPU. Scoring is the encoder and the scores of all spans (of "
-    "all tokens for the CRF); decoding is all that follows, to segments as Python values: checks, the filter where "
-    "there is one, the best path. Cutting text into subwords is in neither. Speed-ups are over Semi-CRF, as in the "
-    "paper."
+    "Every decoder compiled: Numba on the CPU, CUDA C on a GPU. Scoring is the encoder and the scores of all "
+    "spans (of all tokens for the CRF); decoding is all that follows, to segments with probabilities as Python "
+    "values: checks, the filter where there is one, the best path, forward and backward sums. Overall is both in "
+    "one call. Cutting text into subwords is in neither. Speed-ups are over Semi-CRF, as in the paper."
 )
 THEIRS_ABOUT = (
-    "The decoders that the paper used for its baselines, on the same scores of the same models, and for FSemiCRF the "
-    "filter in tensor operations and the longest path in plain Python over edges listed one by one. pytorch-crf and "
-    "torch-struct start from tensors and potentials that are already made, and torch-struct ends with marks on its "
-    "edges: their times leave out work that ours contain. `ours is faster by` is what the implementation gives; a "
-    "speed-up over Semi-CRF among decoders of one kind is what the idea gives."
+    "The decoders that the paper used for its baselines, on the same scores of the same models, and for FSemiCRF "
+    "the filter in tensor operations and the longest path in plain Python over edges listed one by one. pytorch- "
+    "crf and torch-struct start from tensors and potentials that are already made, torch-struct ends with marks "
+    "on its edges, and none of them has probabilities: their times leave out work that ours contain. `ours is "
+    "faster by` is what the implementation gives; a speed-up over Semi-CRF among decoders of one kind is what the "
+    "idea gives."
+)
+DEVICE_ABOUT = (
+    "Launches and copies of a batch, by the profiler. The kernel writes its result to pinned memory of the host "
+    "itself, so that there need be no copy. The least that decoding takes is one launch of a trivial kernel, one "
+    "copy of {size:,} bytes to pinned memory and the wait for it, as torch does them, measured in turns with the "
+    "rest; what stands between it and decoding is the kernel's work and the making of Python values. Idle is the "
+    "share of the time in which no kernel runs and nothing is copied, of decoding alone and of scoring and "
+    "decoding in one call. Sentences whose candidates do not fit are decoded by the host: {on_host}."
 )
 
 
@@ -44,10 +55,23 @@ class Cost:
     decoding: float
     baseline: str | None = None  # whose decoder the paper used
     baseline_decoding: float | None = None
+    both: float | None = None  # scoring and decoding in one call
+    device: OnDevice | None = None
 
     @property
     def overall(self) -> float:
-        return self.scoring + self.decoding
+        return self.scoring + self.decoding if self.both is None else self.both
+
+
+class OnDevice(NamedTuple):
+    """How a head uses a GPU, by batch and by sentence."""
+
+    launches: float  # of a batch, when it is decoded
+    copies: float
+    least: float  # milliseconds a sentence
+    decoding_idle: float  # shares
+    overall_idle: float
+    on_host: int  # sentences
 
 
 def costs(
@@ -64,27 +88,54 @@ def costs(
         for size in batch_sizes:
             batches = {head: batches_of(tagger, examples, size) for head, tagger in taggers.items()}
             contenders = [one for head, some in batches.items() for one in _contenders(head, some, with_baselines)]
+            if device == "cuda":
+                number = len(next(iter(batches.values())))
+                contenders.append(Contender(LEAST, LEAST, over([launch_and_copy()] * number)))
             timings = timed_side_by_side(contenders, seconds, device)
             each = {(t.contender.name, t.contender.task): (1000 * t.seconds / len(examples), t) for t in timings}
-            for head in taggers:
+            for head, some in batches.items():
                 theirs = each.get((head, BASELINE))
+                decoding, overall = each[head, DECODING][0], each[head, OVERALL][0]
+                least = each.get((LEAST, LEAST))
                 found.append(
                     Cost(
                         head,
                         size,
                         each[head, SCORING][0],
-                        each[head, DECODING][0],
+                        decoding,
                         None if theirs is None else theirs[1].contender.note,
                         None if theirs is None else theirs[0],
+                        overall,
+                        None if least is None else _on_device(some, len(examples), decoding, overall, least[0]),
                     )
                 )
     return found
+
+
+def _on_device(
+    batches: Sequence[Scored], num_sentences: int, decoding: float, overall: float, least: float
+) -> OnDevice:
+    """Profile a head; times are in milliseconds a sentence."""
+    decoded, predicted = (
+        device_use(over([getattr(scored, name) for scored in batches])) for name in ("decode", "predict")
+    )
+    decoder = batches[0].backend.device_decoder
+    seconds = num_sentences / 1000
+    return OnDevice(
+        decoded.launches / len(batches),
+        decoded.copies / len(batches),
+        least,
+        decoded.idle_share(decoding * seconds),
+        predicted.idle_share(overall * seconds),
+        0 if decoder is None else decoder.num_on_host,
+    )
 
 
 def _contenders(head: str, batches: Sequence[Scored], with_baselines: bool) -> list[Contender]:
     made = [
         Contender(SCORING, head, over([scored.score for scored in batches])),
         Contender(DECODING, head, over([scored.decode for scored in batches])),
+        Contender(OVERALL, head, over([scored.predict for scored in batches])),
     ]
     found = [baseline(scored) for scored in batches] if with_baselines else []
     known = [one for one in found if one is not None]
@@ -105,6 +156,10 @@ def table2_page(plan: Plan, found: Sequence[Cost], num_sentences: int, paper: st
     tables = [Table([_our_row(cost, found, paper) for cost in found], "With our decoders", about)]
     if theirs := [cost for cost in found if cost.baseline is not None]:
         tables.append(Table([_their_row(cost, found) for cost in theirs], "With the paper's decoders", THEIRS_ABOUT))
+    if on_device := [cost for cost in found if cost.device is not None]:
+        on_host = sum(cost.device.on_host for cost in on_device if cost.device is not None)
+        about = DEVICE_ABOUT.format(size=RESULT_BYTES, on_host=f"{on_host:,} times here" if on_host else "none here")
+        tables.append(Table([_device_row(cost) for cost in on_device], "Distance to one launch and one copy", about))
     return plan.page("table2", "Table 2", tables, draw(found))
 
 
@@ -138,6 +193,22 @@ def _their_row(cost: Cost, found: Sequence[Cost]) -> Row:
         "ours, ms": _number(cost.decoding),
         "speed-up over Semi-CRF, ours": _times(None if slow is None else slow.decoding, cost.decoding),
         "ours is faster by": _times(cost.baseline_decoding, cost.decoding),
+    }
+
+
+def _device_row(cost: Cost) -> Row:
+    assert cost.device is not None
+    return {
+        "batch": cost.batch,
+        "model": NAMES[cost.head],
+        "launches": f"{cost.device.launches:g}",
+        "copies": f"{cost.device.copies:g}",
+        "decoding alone, ms": _number(cost.decoding),
+        "one launch and one copy, ms": _number(cost.device.least),
+        "distance": _times(cost.decoding, cost.device.least),
+        "idle in decoding": f"{cost.device.decoding_idle:.0%}",
+        "end to end, ms": _number(cost.overall),
+        "idle end to end": f"{cost.device.overall_idle:.0%}",
     }
 
 

@@ -129,16 +129,17 @@ class TrainingConfig:
     ema_decay: float | None = None  # of an exponential moving average of the weights, which is then scored and kept
     uppercase_rate: float = 0.0  # the part of the sentences that are learned in capitals, as headlines are
     precision: Precision = "no"
-    cuda_graphs: bool = False  # a pretrained encoder is replayed as CUDA graphs: one process on a GPU, accumulation 1
+    cuda_graphs: bool | None = None  # whole steps as CUDA graphs, on one GPU; None: where they can be
+    graph_memory: int | None = None  # MB of the device that the graphs may take; None: half of what is free
     seed: int = 0
     checkpoint_seconds: float = 120.0  # at most so much is lost when a run is killed; every epoch ends with one, too
 
     def __post_init__(self) -> None:
-        _check_least(self, 1, "epochs", "batch_size", "accumulation", "patience")
+        _check_least(self, 1, "epochs", "batch_size", "accumulation", "patience", "graph_memory")
         _check_least(self, 0, "encoder_learning_rate", "learning_rate", "weight_decay", "checkpoint_seconds")
         _check(
             not self.cuda_graphs or self.accumulation == 1,
-            f"cuda_graphs needs accumulation=1, got {self.accumulation}: a replay overwrites the gradients of the last",
+            f"cuda_graphs needs accumulation=1, got {self.accumulation}: a graph is a whole step of one batch",
         )
         _check(0 <= self.warmup <= 1, f"warmup must lie in [0, 1], got {self.warmup}")
         _check(0 <= self.uppercase_rate <= 1, f"uppercase_rate must lie in [0, 1], got {self.uppercase_rate}")

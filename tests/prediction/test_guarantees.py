@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -283,6 +284,19 @@ def test_an_export_and_a_pipeline_keep_the_same_promise(unsure, folder, exported
     write_promises(folder, [promise])
     with Pipeline(load(folder).tagger, promise=promise) as pipeline:
         assert [own for _, own in pipeline.stream(TEXTS)] == expected
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("head", ["crf", "semicrf", "fsemicrf", "nested"])
+def test_a_gpu_covers_and_accepts_the_same(head):
+    host = Predictor(drawn_tagger(head, **({"skip": True, "margin": 0.0} if head == "fsemicrf" else {})))
+    device = Predictor(copy.deepcopy(host.tagger).to("cuda"), cuda_graph_megabytes=100)
+    texts = TEXTS + ["Ada Lovelace lives in New York ."] * 1_000  # which are many
+    for promise in (a_promise(threshold=0.3), a_promise(kind="precision", threshold=0.8), None):
+        expected, found = host.under(promise).predict(texts), device.under(promise).predict(texts)
+        assert [[e[:4] for e in own] for own in found] == [[e[:4] for e in own] for own in expected]
+    (covered,), (expected,) = (one.cover_tokens([TEXTS[1].split()]) for one in (device, host))
+    np.testing.assert_allclose(covered.coverage, expected.coverage, atol=1e-4)
 
 
 def test_a_bulk_job_under_a_promise(unsure, folder, tmp_path):

@@ -20,14 +20,11 @@ import pytest
 import torch
 
 from spansieve.config import EncoderConfig
-from spansieve.crf import FilteredSemiMarkov, filtered_semi_markov
-from spansieve.crf.candidates import candidate_mask
-from spansieve.crf.flat_segments import segments_by_sentence
-from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
+from spansieve.crf import filtered_semi_markov
 from spansieve.data import block_tokenizer
 from spansieve.data.overlap_resolution import depths
 from spansieve.models.heads import HEADS
-from spansieve.models.torch_backend import TorchBackend, candidates_to_host, pack, takes_ready_masks
+from spansieve.models.torch_backend import TorchBackend, takes_ready_masks
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.prediction import feature_workers
 from spansieve.prediction.feature_workers import Prepared
@@ -267,47 +264,6 @@ def test_nonsense_is_refused(predictor):
             list(made.stream("Paris"))
         with pytest.raises(TypeError, match="a text must be a string, got NoneType"):
             list(made.stream(["Paris", None]))
-
-
-# ---- Candidates on their way to the host -----------------------------------------------------------------------------
-
-
-def scores(num_sentences=7, num_tokens=9, max_width=3, num_labels=4, seed=0):
-    """Local and global ones that keep about half of all spans, and lengths from 0 on."""
-    generator = torch.Generator().manual_seed(seed)
-    local_scores, global_scores = torch.randn(2, num_sentences, num_tokens, max_width, num_labels, generator=generator)
-    local_scores[..., 0] += 1
-    return local_scores, global_scores, torch.arange(num_sentences) + 2
-
-
-@pytest.mark.parametrize("limits", [PLAIN_FILTER, FilterLimits(3), FilterLimits(2, 4)])
-@pytest.mark.parametrize("skip", [False, True])
-def test_transferred_candidates_are_those_of_the_distribution(skip, limits):
-    local_scores, global_scores, lengths = scores()
-    lengths[0] = 0
-    transition = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
-    arguments = (local_scores, global_scores, transition, lengths)
-    expected = FilteredSemiMarkov.from_scores(*arguments, skip=skip, **limits._asdict())
-    is_candidate = candidate_mask(local_scores, lengths, None, skip, limits)
-    segments, global_of_candidates = candidates_to_host(is_candidate, global_scores)()
-    assert segments_by_sentence(segments) == [tuple(nodes) for nodes in expected.candidates.segments()]
-    np.testing.assert_array_equal(global_of_candidates, expected.scores)
-
-
-def test_more_candidates_than_there_are_slots_for_are_copied_again():
-    local_scores, global_scores, lengths = scores()
-    local_scores[..., 0] -= 100  # nothing is null: all spans are kept
-    is_candidate = candidate_mask(local_scores, lengths, None, False)
-    assert int(pack(is_candidate, global_scores, 5)[0]) > is_candidate.shape[0] * is_candidate.shape[1]
-    segments, _ = candidates_to_host(is_candidate, global_scores)()
-    assert len(segments.start) == int(is_candidate.sum())
-
-
-def test_scores_that_are_no_numbers_are_refused():
-    local_scores, global_scores, lengths = scores()
-    global_scores[:] = torch.nan
-    with pytest.raises(ValueError, match="must be numbers, got NaN"):
-        candidates_to_host(candidate_mask(local_scores, lengths, None, False), global_scores)()
 
 
 # ---- What the encoder reads, without it ------------------------------------------------------------------------------

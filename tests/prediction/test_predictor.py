@@ -10,13 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import spansieve
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.heads import HEADS
+from spansieve.models.inference import between_batches
 from spansieve.models.storage import save_model
 from spansieve.prediction import text_predictor as texts_module
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.text_predictor import TextPredictor
 from tests.prediction.trained import EXAMPLES, FAMILIAR, trained
 
 PLACES = ["Paris", "New York", "New\u00a0 \nYork", "القاهرة", "Ada Lovelace", "Cafe\u0301 Paris", "Ada\u200b Lovelace"]
@@ -102,6 +105,34 @@ def test_texts_share_batches_and_keep_their_order(predictor):
     assert all(entity.probability is None for entities in without for entity in entities)
 
 
+@pytest.mark.parametrize("probability", ["given-candidates", "with-filter"])
+@pytest.mark.parametrize(
+    "options", [{}, {"sentences": False}, {"probabilities": False}, {"threshold": 0.9}, {"threshold": 0.5}], ids=str
+)
+def test_many_texts_go_through_the_pipeline_and_have_the_same_entities(predictor, monkeypatch, probability, options):
+    predictor = Predictor(predictor.tagger, probability=probability)
+    texts = ["we went to Paris yesterday", "", "Ada Lovelace lives in New York . Paris or York ?\n\nParis"] * 3
+    expected, turns = predictor.predict(texts, **options), []
+    monkeypatch.setattr(Predictor, "_are_many", lambda self, texts: True)
+    monkeypatch.setattr(TextPredictor, "predict_texts", None)  # which is the other way
+    for _ in range(2):  # what the first has learned of words is there for the second
+        with between_batches(lambda: turns.append(1)):
+            found = predictor.predict(texts, **options)
+        assert [[e[:4] for e in own] for own in found] == [[e[:4] for e in own] for own in expected]
+        probabilities = [[e.probability for own in each for e in own] for each in (found, expected)]
+        assert probabilities[0] == pytest.approx(probabilities[1], abs=1e-5)
+    assert len(turns) >= 2  # others had their turn
+    assert not predictor.tagger.training
+
+
+def test_many_texts_on_a_device_are_a_case_for_the_pipeline(predictor):
+    texts = ["word " * 2_000] * 2
+    assert not predictor._are_many(texts)
+    elsewhere = Predictor(copy.deepcopy(predictor.tagger).to("meta"))
+    assert elsewhere._are_many(texts)
+    assert not elsewhere._are_many(texts[:1])
+
+
 def test_a_threshold_leaves_out_what_is_less_probable_and_changes_nothing_else(predictor):
     predictor = Predictor(predictor.tagger, probability="with-filter")
     texts = ["we went to Paris yesterday", "Ada Lovelace lives in New York . Paris or York ?"]
@@ -181,6 +212,12 @@ def test_a_stored_model_predicts_the_same(predictor, tmp_path):
     assert again.labels == predictor.labels == ("LOC", "PER")
     text = "Ada Lovelace went to Paris and New York ."
     assert again.predict(text) == predictor.predict(text)
+
+
+def test_a_model_is_loaded_with_a_bound_for_its_graphs(predictor, tmp_path):
+    save_model(predictor.tagger, tmp_path / "model")
+    assert spansieve.load(tmp_path / "model").captured is None
+    assert spansieve.load(tmp_path / "model", cuda_graph_megabytes=2).captured.max_bytes == 2 << 20
 
 
 def test_assessing(predictor):

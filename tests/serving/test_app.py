@@ -417,6 +417,20 @@ def test_before_the_model_is_loaded(predictor):
         assert served.predict("a").status_code == 200
 
 
+def test_it_is_warm_before_it_is_ready(predictor, monkeypatch):
+    may_warm_up, warm_up = threading.Event(), predictor.warm_up
+
+    def warmed_up():
+        assert may_warm_up.wait(20)
+        warm_up()
+
+    monkeypatch.setattr(predictor, "warm_up", warmed_up)
+    with running(predictor, wait=False) as served:
+        problem(served.client.get("/readyz"), 503, "not_ready")
+        may_warm_up.set()
+        until(lambda: served.client.get("/readyz").status_code == 200)
+
+
 def test_shutting_down_finishes_what_it_accepted(held):
     with running(lambda: held) as served:
         held.hold()

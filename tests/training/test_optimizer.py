@@ -8,7 +8,7 @@ from torch import nn
 
 from spansieve.config import TrainingConfig
 from spansieve.models.tagger import Tagger
-from spansieve.training.optimizer import EMA, build_optimizer, rate_part, set_rates
+from spansieve.training.optimizer import EMA, build_optimizer, rate_part, rates, set_rates
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -97,7 +97,7 @@ def test_every_group_keeps_its_own_full_rate():
     groups = [{"params": [one], "lr": 1.0, "full_rate": 1.0}, {"params": [two], "lr": 0.1, "full_rate": 0.1}]
     optimizer = torch.optim.Adam(groups)
     for _ in range(2):  # it does not add up
-        assert set_rates(optimizer, TrainingConfig(warmup=0.0), 5, 10) == 0.5
+        set_rates(optimizer, rates(optimizer, 0.5))
         assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.05]
 
 
@@ -124,7 +124,9 @@ def test_gradients_are_clipped(tmp_path, monkeypatch):
 # ---- The average -----------------------------------------------------------------------------------------------------
 
 
-def test_the_average_is_what_it_says():
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_the_average_is_what_it_says(is_captured):
+    """Also by a tensor, which is how a captured step is given it."""
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(0.0)
@@ -132,7 +134,7 @@ def test_the_average_is_what_it_says():
     for step, value in enumerate((1.0, 2.0, 5.0, 4.0), start=1):
         with torch.no_grad():
             model.weight.fill_(value)
-        ema.update(step)
+        ema.update(torch.tensor(ema.kept(step)) if is_captured else ema.kept(step))
         kept = min(0.5, (1 + step) / (10 + step))
         wanted = kept * wanted + (1 - kept) * value
     assert float(ema.average["weight"]) == pytest.approx(wanted)

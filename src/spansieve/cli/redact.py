@@ -115,7 +115,7 @@ def _limits(
     from spansieve.prediction.promises import promise_for
 
     promise = promise_for(Path(model), f"miss={miss:g}")
-    promise.check(predictor)
+    promise.check(predictor.probability)
     if not wanted:
         return promise.threshold, promise.margin, promise.describe()
     missing = [label for label in wanted if label not in promise.label_thresholds]

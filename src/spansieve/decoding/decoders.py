@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import repeat
 from math import inf
 from typing import Literal, NamedTuple, get_args
 
@@ -82,11 +83,15 @@ class Decoded(NamedTuple):
     def predictions(self, names: Sequence[str]) -> list[Prediction]:
         """Return the prediction for each sentence, with the names of labels by their ids."""
         offsets, start, end, label = (column.tolist() for column in self.segments)
-        segments = [NamedSegment(a, z, names[y]) for a, z, y in zip(start, end, label)]
+        # A named tuple's own constructor is Python code, and takes three times as long.
+        triples = zip(start, end, map(names.__getitem__, label))
+        segments = list(map(tuple.__new__, repeat(NamedSegment), triples))
         values = None if self.probabilities is None else self.probabilities.tolist()
-        predictions = [
-            Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in zip(offsets, offsets[1:])
-        ]
+        if len(offsets) == 2:
+            predictions = [Prediction(segments, values)]
+        else:
+            bounds = zip(offsets, offsets[1:])
+            predictions = [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in bounds]
         if self.coverage is None:
             return predictions
         assert self.expected is not None
@@ -192,16 +197,6 @@ class Decoder:
             dense = dense.copy()
             dense[:, :, 1:, 0] = -np.inf
         return SegmentScores(dense, transition, lengths, self.threads)
-
-    def candidates(
-        self, segments: FlatSegments, scores: np.ndarray, lengths: np.ndarray, num_tokens: int
-    ) -> BatchScores:
-        """Take candidates that were filtered elsewhere, sorted by (sentence, end, start, label), with scores (N,)."""
-        transition = self.arrays.get("transition")
-        if self.settings.kind == "nested":
-            return NestedScores(segments, scores, transition, lengths, num_tokens, threads=self.threads)
-        assert transition is not None
-        return CandidateScores(segments, scores, self.settings.skip, transition, lengths, threads=self.threads)
 
     def _chain(self, scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> ChainScores:
         assert self._codec is not None

@@ -16,7 +16,7 @@ from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.prediction import Probability
 from spansieve.models.storage import CARD, CONFIG, checked_description
 from spansieve.persistence.manifest import ModelError, check_names, read_object
-from spansieve.prediction.predictor import Predictor
+from spansieve.prediction.predictor import CUDA_GRAPH_MEGABYTES, Predictor
 from spansieve.prediction.predictor import load as load_folder
 from spansieve.prediction.promises import GUARANTEE
 
@@ -33,6 +33,7 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     guarantee: str | None = None,
+    cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
 ) -> Predictor:
     """Load a model from a folder that `spansieve train` wrote, or from the Hub by its name, as `org/name`.
 
@@ -45,7 +46,7 @@ def load(
         folder = downloaded(str(source), revision)
     elif revision is not None:
         raise ValueError(f"revision must be left out for a folder, got {revision!r} for {source}")
-    return load_folder(folder, device, tokenizer, batch_tokens, probability, guarantee)
+    return load_folder(folder, device, tokenizer, batch_tokens, probability, guarantee, cuda_graph_megabytes)
 
 
 def is_hub_name(source: str | Path) -> bool:

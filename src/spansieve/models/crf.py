@@ -23,6 +23,7 @@ class CRF(Head):
     """The linear-chain CRF of Lafferty et al. (2001) over BIO or BIOES tags."""
 
     kind = "linear-chain"
+    takes_padded_gold = True
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
@@ -44,12 +45,14 @@ class CRF(Head):
 
     def decoder_arrays(self) -> dict[str, Tensor]:
         """The arrays that the decoder takes, with -inf for what the constraints of a chain forbid."""
-        constraints, zeros = self.constraints, self.transition.new_zeros(len(self.tags))
-        device = zeros.device
+        zeros, constraints = self.transition.new_zeros(len(self.tags)), self.constraints
+        if constraints.is_allowed.device != zeros.device:  # once: a graph that is captured must not copy from the host
+            masks = (constraints.is_allowed, constraints.can_start, constraints.can_end)
+            self.constraints = constraints = TagConstraints(*(mask.to(zeros.device) for mask in masks))
         return {
-            "transition": self.transition.masked_fill(~constraints.is_allowed.to(device), -torch.inf),
-            "start": zeros.masked_fill(~constraints.can_start.to(device), -torch.inf),
-            "end": zeros.masked_fill(~constraints.can_end.to(device), -torch.inf),
+            "transition": self.transition.masked_fill(~constraints.is_allowed, -torch.inf),
+            "start": zeros.masked_fill(~constraints.can_start, -torch.inf),
+            "end": zeros.masked_fill(~constraints.can_end, -torch.inf),
         }
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
@@ -70,6 +73,10 @@ class CRF(Head):
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> LinearChain:
         (tag_scores,) = scores
+        if self.constraints.is_allowed.device != tag_scores.device:  # once: a copy has no place in each step
+            masks = (self.constraints.is_allowed, self.constraints.can_start, self.constraints.can_end)
+            with torch.inference_mode(False):  # what is made there, no later loss may take
+                self.constraints = TagConstraints(*(mask.to(tag_scores.device) for mask in masks))
         return LinearChain(tag_scores, self.transition, lengths, self.constraints)
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:

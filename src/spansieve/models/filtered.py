@@ -36,6 +36,7 @@ class FilteredHead(Head):
     """A head whose structures are paths through candidates, and whose filter learns from the labels of all spans."""
 
     kind: ClassVar[Kind] = "filtered"
+    takes_padded_gold = True
     skip: bool = False  # whether a path may leave candidates out
     transition: Tensor  # between the labels of neighbours, (Y, Y)
     margin: float = 0.0  # by which the local score of null is lowered before the filter sees it

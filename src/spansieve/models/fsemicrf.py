@@ -84,6 +84,7 @@ class Nested(FSemiCRF):
     """
 
     kind = "nested"
+    takes_padded_gold = False  # the sums over laminar sets are the host's
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)

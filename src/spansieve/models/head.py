@@ -54,6 +54,9 @@ class Head(nn.Module):
     """
 
     kind: ClassVar[Kind]
+    # Whether the loss of an empty sentence is 0, and parts of gold beyond `Parts.offsets` count for nothing on a GPU:
+    # steps can then be captured as CUDA graphs, of batches that are filled up to few shapes.
+    takes_padded_gold: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__()

@@ -94,7 +94,7 @@ def predict_with(
         return PreparedBatch(backend.features(words), np.fromiter(map(len, words), np.int64, len(words)), indices)
 
     # Beside an accelerator the next batches are prepared while it works.
-    batches = prepared_ahead(plan, prepare) if backend.depth else map(prepare, plan)
+    batches = prepared_ahead(plan, prepare) if backend.depth and len(plan) > 1 else map(prepare, plan)
     predictions = [Prediction([], [] if with_probabilities else None) for _ in readable]
     names = ("", *backend.support.labels)  # by id: null has none
     for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):
@@ -103,7 +103,6 @@ def predict_with(
                 own = prediction.coverage[: len(readable[i])]
                 prediction = CoveredPrediction.of(prediction, own, prediction.expected)
             predictions[i] = prediction
-        give_way()
     return predictions
 
 
@@ -132,15 +131,17 @@ def _rules_of_sentences(
 def decoded_batches(
     backend: Backend, batches: Iterable[PreparedBatch], with_probabilities: bool, rules: Sequence[Rules] | None = None
 ) -> Iterator[tuple[PreparedBatch, Decoded]]:
-    """Run batches, in their order; `rules` are of each sentence."""
+    """Run batches, in their order, and give way after each; `rules` are of each sentence."""
     in_flight: deque[tuple[PreparedBatch, Callable[[], Decoded]]] = deque()
     for batch in batches:
         in_flight.append((batch, backend.launch(batch, with_probabilities, _rules_of(batch, rules))))
         if len(in_flight) > backend.depth:
             first, wait = in_flight.popleft()
             yield first, wait()
+            give_way()
     for batch, wait in in_flight:
         yield batch, wait()
+        give_way()
 
 
 def _rules_of(batch: PreparedBatch, rules: Sequence[Rules] | None) -> list[Rules] | None:

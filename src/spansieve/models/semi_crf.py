@@ -20,6 +20,7 @@ class SemiCRF(Head):
     """The semi-Markov CRF of Sarawagi and Cohen (2004): segments cover the sentence, null ones included."""
 
     kind = "semi-markov"
+    takes_padded_gold = True
     unit_null = False
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:

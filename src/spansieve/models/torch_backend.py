@@ -1,32 +1,33 @@
 """A model run by torch, as the batch loop takes it.
 
-Axes: B sentences, L tokens, K widths, Y labels, D features, N candidates, R slots.
+Axes: B sentences, L tokens, K widths, Y labels, D features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf import SemiMarkov
-from spansieve.crf.candidates import kept_mask
-from spansieve.crf.filtered_by_device import FilteredOnCuda
-from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_at
 from spansieve.crf.kernels import ScoreError
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules
 from spansieve.decoding.decoders import Decoded, Decoder
-from spansieve.decoding.decoders import decode as decode_batch
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.models.device_decoder import DeviceDecoder, device_decoder
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.nn.encoder import Encoder
 from spansieve.persistence.manifest import ModelError
+
+if TYPE_CHECKING:
+    from spansieve.models.captured_prediction import CapturedPrediction
 
 BATCHES_IN_FLIGHT = 3  # on the device or on their way back
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
@@ -40,6 +41,7 @@ class Scored(NamedTuple):
 
 
 OnBatch = Callable[[Any, Scored], None]  # which of the sentences, and their scores
+DecodedBy = Callable[[Decoder], Decoder]  # the decoder to take in place of the model's own
 
 
 def predict_segments(
@@ -50,18 +52,27 @@ def predict_segments(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
-    decoded_by: Callable[[Decoder], Decoder] | None = None,
+    captured: CapturedPrediction | None = None,
+    decoded_by: DecodedBy | None = None,
 ) -> list[Prediction]:
     """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch;
     `decoded_by` makes another decoder of the model's own."""
-    was_training = tagger.training
-    tagger.eval()
-    try:
-        backend = TorchBackend(tagger, probability, on_batch)
-        backend.decoder = backend.decoder if decoded_by is None else decoded_by(backend.decoder)
+    with evaluating(tagger):
+        backend = TorchBackend(tagger, probability, on_batch, captured, decoded_by)
         return predict_with(backend, sentences, with_probabilities, constraints, batch_tokens)
+
+
+@contextmanager
+def evaluating(tagger: Tagger) -> Iterator[None]:
+    """Put a tagger into evaluation mode for a while: it takes half a millisecond to put it there, and again back."""
+    was_training = tagger.training
+    if was_training:
+        tagger.eval()
+    try:
+        yield
     finally:
-        tagger.train(was_training)
+        if was_training:
+            tagger.train()
 
 
 def graph_counter(tagger: Tagger, examples: Sequence[Example]) -> tuple[list[GraphCounts], OnBatch | None]:
@@ -80,15 +91,36 @@ class TorchBackend:
     """A tagger, in evaluation mode, on its device."""
 
     def __init__(
-        self, tagger: Tagger, probability: Probability = "given-candidates", on_batch: OnBatch | None = None
+        self,
+        tagger: Tagger,
+        probability: Probability = "given-candidates",
+        on_batch: OnBatch | None = None,
+        captured: CapturedPrediction | None = None,
+        decoded_by: DecodedBy | None = None,
     ) -> None:
+        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. What
+        `decoded_by` makes decodes on the host."""
         check_probability(probability)
         self.tagger, self.device, self.on_batch = tagger, tagger.device, on_batch
+        self.captured = captured if on_batch is None and self.device.type == "cuda" else None
+        if captured is not None and self.device.type != "cuda" and captured.shapes:
+            captured.let_go()  # the tagger was moved
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
         self.support = tagger.head.decoder_settings.support(tagger.labels)
+        self.with_filter, self.decoded_by = probability == "with-filter", decoded_by
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The decoder of scores on the host. To make it waits for the device."""
         threads = torch.get_num_threads() if self.depth == 0 else 1
-        self.decoder = tagger.head.decoder(threads, with_filter=probability == "with-filter")
-        self._takes_ready_masks = self.device.type == "cuda" and takes_ready_masks(tagger.encoder)
+        decoder = self.tagger.head.decoder(threads, self.with_filter)
+        return decoder if self.decoded_by is None else self.decoded_by(decoder)
+
+    @cached_property
+    def device_decoder(self) -> DeviceDecoder | None:
+        if self.device.type != "cuda" or self.decoded_by is not None:
+            return None
+        return device_decoder(self.decoder, self.device)
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         return self.tagger.encoder.sizes(sentences)
@@ -99,6 +131,15 @@ class TorchBackend:
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded]:
+        replayed = None
+        if self.captured is not None:
+            replayed = self.captured.launch(self, batch, with_probabilities, rules)
+        return replayed or self.launch_kernels(batch, with_probabilities, rules)
+
+    def launch_kernels(
+        self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Callable[[], Decoded]:
+        """Start on a batch kernel by kernel."""
         # `on_batch` may compute the k best, which come by way of gradients; inference mode has none.
         with torch.inference_mode() if self.on_batch is None else torch.no_grad():
             on_device = self.on_device(batch)
@@ -113,10 +154,8 @@ class TorchBackend:
         made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths)).to(
             self.device
         )
-        if self._takes_ready_masks:
-            # transformers checks a mask (W, S) for whether it masks anything at all, which synchronises the host; one
-            # of (W, 1, 1, S) it takes as it is.
-            made.features["attention_mask"] = made.features["attention_mask"].bool()[:, None, None, :]
+        if self.device.type == "cuda" and takes_ready_masks(self.tagger.encoder):
+            made.features["attention_mask"] = ready_mask(made.features["attention_mask"])
         return made
 
     def _pinned(self, array: np.ndarray | Tensor) -> Tensor:
@@ -131,46 +170,33 @@ class TorchBackend:
         with_probabilities: bool,
         rules: Sequence[Rules] | None,
     ) -> Callable[[], Decoded]:
-        """Decode on the host what is little to copy, on the device what is much."""
-        kind = self.decoder.settings.kind
+        """Start to decode a batch, on the device where there is a kernel for it and there are no rules."""
         if self.depth == 0:
-            try:
-                decoded = self.decoder([part.numpy() for part in scores], lengths, with_probabilities, rules)
-            except ScoreError as error:
-                raise ModelError(f"the model's weights give no scores to decode: {error}") from error
+            decoded = self._on_host([part.numpy() for part in scores], lengths, with_probabilities, rules)
             return lambda: decoded
-        is_plain = self.decoder.widened_by is None and self.decoder.decision is None
-        needs_all = not is_plain or any(rule.is_knowledge for rule in rules or ())
-        if needs_all or self.decoder.with_filter or kind == "linear-chain" or (rules and kind == "semi-markov"):
+        if self.device_decoder is None or rules is not None:
             arrays = to_host([part.contiguous() for part in scores])
-            return lambda: self.decoder(arrays(), lengths, with_probabilities, rules)
-        if kind == "semi-markov":
-            on_device = self._decoded_on_device(scores, device_lengths, with_probabilities)
-            return lambda: on_device
-        candidates = candidates_to_host(self._is_candidate(scores, device_lengths), scores[1])
-        num_tokens = scores[0].shape[1]
-        return lambda: decode_batch(
-            self.decoder.candidates(*candidates(), lengths, num_tokens), with_probabilities, rules
-        )
+            return lambda: self._on_host(arrays(), lengths, with_probabilities, rules)
+        wait = self.device_decoder.decode(scores, device_lengths, lengths, with_probabilities)
+        return lambda: _as_model_error(wait)
 
-    def _is_candidate(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Tensor:
-        """What the filter keeps, (B, L, K, Y)."""
-        if self.decoder.settings.kind == "nested":
-            return kept_mask(scores[0], lengths, self.decoder.limits)
-        distribution = self.tagger.head.distribution_of(scores, lengths)
-        assert isinstance(distribution, FilteredOnCuda)
-        return distribution.is_candidate
+    def _on_host(
+        self, scores: Sequence[np.ndarray], lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None
+    ) -> Decoded:
+        return _as_model_error(lambda: self.decoder(scores, lengths, with_probabilities, rules))
 
-    def _decoded_on_device(self, scores: tuple[Tensor, ...], lengths: Tensor, with_probabilities: bool) -> Decoded:
-        head = self.tagger.head
-        distribution = head.distribution_of(scores, lengths)
-        assert isinstance(distribution, SemiMarkov)
-        segments = flat_segments([head.entities(structure) for structure in distribution.mode])
-        if not with_probabilities:
-            return Decoded(segments, None)
-        index = torch.from_numpy(dense_index(segments, distribution.scores.shape)).to(self.device)
-        probabilities = distribution.marginals.flatten()[index].clamp(0.0, 1.0)
-        return Decoded(segments, probabilities.cpu().numpy())
+
+def _as_model_error(decode: Callable[[], Decoded]) -> Decoded:
+    try:
+        return decode()
+    except ScoreError as error:
+        raise ModelError(f"the model's weights give no scores to decode: {error}") from error
+
+
+def ready_mask(mask: Tensor) -> Tensor:
+    """Return a mask (W, S) in the form that transformers takes as it is, (W, 1, 1, S). Any other it checks for whether
+    it masks anything at all, which synchronises the host."""
+    return mask.bool()[:, None, None, :]
 
 
 def takes_ready_masks(encoder: Encoder) -> bool:
@@ -178,14 +204,6 @@ def takes_ready_masks(encoder: Encoder) -> bool:
         return False
     config: Any = cast(Any, encoder).model.config
     return config.model_type in READY_MASKS and config._attn_implementation == "sdpa"
-
-
-# ---- From the device to the host ------------------------------------------------------------------------------------
-
-# The scores of all spans stay where they were made. Of what the filter keeps, one span in a hundred, flat index and
-# score are packed there and copied; the host decodes them in less time than it takes to start a kernel. The number of
-# candidates is not read, since the host would have to wait for it: there is a slot for as many as there are tokens, and
-# where that is too little, which only an untrained model needs, they are copied again.
 
 
 def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:
@@ -205,39 +223,3 @@ def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:
         return [tensor.numpy() for tensor in pinned]
 
     return wait
-
-
-def candidates_to_host(is_candidate: Tensor, global_scores: Tensor) -> Callable[[], tuple[FlatSegments, np.ndarray]]:
-    """Start the transfer of the candidates of a batch, from a dense mask and dense scores, (B, L, K, Y) each. What is
-    returned waits for them: segments sorted by (sentence, end, start, label), and their scores (N,)."""
-    num_slots = is_candidate.shape[0] * is_candidate.shape[1]
-    wait = to_host(pack(is_candidate, global_scores, num_slots))
-
-    def candidates() -> tuple[FlatSegments, np.ndarray]:
-        number, index, scores = wait()
-        if number[0] > num_slots:
-            number, index, scores = to_host(pack(is_candidate, global_scores, int(number[0])))()
-        index, scores = index[: number[0]], scores[: number[0]]
-        if not (scores < np.inf).all():
-            raise ValueError("the model's scores must be numbers, got NaN or +inf: was it trained to the end?")
-        segments, order = segments_at(index, is_candidate.shape)
-        return segments, scores[order]
-
-    return candidates
-
-
-@torch.inference_mode()
-def pack(is_candidate: Tensor, global_scores: Tensor, num_slots: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Pack what is kept of (B, L, K, Y), in tensor operations of fixed shapes: the number of candidates (1,), and of
-    the first R of them flat index and score, (R + 1,)."""
-    is_kept = is_candidate.flatten()
-    rank = is_kept.cumsum(0)
-    # All that is not kept, or that there is no slot for, goes to the last slot, which is never read.
-    slot = torch.where(is_kept & (rank <= num_slots), rank - 1, num_slots)
-    index = torch.arange(len(is_kept), device=is_kept.device)
-    score = global_scores.flatten()
-    return (
-        rank[-1:],
-        index.new_zeros(num_slots + 1).scatter_(0, slot, index),
-        score.new_zeros(num_slots + 1).scatter_(0, slot, score),
-    )

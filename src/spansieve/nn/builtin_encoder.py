@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from spansieve.config import BuiltinConfig
-from spansieve.nn.encoder import Encoder
+from spansieve.nn.encoder import Encoder, filled, rounded
 from spansieve.nn.vector_files import read_vectors
 from spansieve.nn.word_features import FIELDS, IDENTITY, NORM, WordFeatures
 from spansieve.nn.word_vectors import WordVectors
+
+WORDS_STEP, GRAMS_STEP = 64, 1_024  # distinct words and their pieces are padded to multiples, so that few shapes occur
 
 
 class BuiltinEncoder(Encoder):
@@ -45,6 +47,20 @@ class BuiltinEncoder(Encoder):
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         return {name: torch.from_numpy(array) for name, array in self.word_features.of_sentences(sentences).items()}
+
+    def padded(self, features: Mapping[str, Tensor], num_sentences: int, num_tokens: int) -> dict[str, Tensor] | None:
+        # One word more than there are, which is in no sentence: the pieces that fill up are its own.
+        num_words, num_grams = rounded(len(features["fields"]) + 1, WORDS_STEP), len(features["grams"])
+        made = {
+            name: filled(features[name], (num_words, *features[name].shape[1:]))
+            for name in ("fields", "word_vectors")
+            if name in features
+        }
+        made["words"] = filled(features["words"], (num_sentences, num_tokens))
+        made["num_tokens"] = filled(features["num_tokens"], (num_sentences,))
+        made["grams"] = filled(features["grams"], (rounded(num_grams, GRAMS_STEP),))
+        made["gram_offsets"] = filled(features["gram_offsets"], (num_words,), num_grams)
+        return made
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         if not features["words"].numel():

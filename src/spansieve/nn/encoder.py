@@ -31,12 +31,30 @@ class Encoder(nn.Module):
         """The vector of each token, (B, L, D), zero beyond the end of a sentence."""
         raise NotImplementedError
 
-    def replay_in_training(self) -> None:
-        """Read by CUDA graphs in training; `GraphReplay` says what that asks of training. Refused otherwise."""
-        raise ValueError("training.cuda_graphs needs a pretrained encoder, got the built-in one")
+    def padded(self, features: Mapping[str, Tensor], num_sentences: int, num_tokens: int) -> dict[str, Tensor] | None:
+        """The features of a batch in one of few shapes, with empty sentences up to so many, each with so many tokens at
+        most; None where there is no such shape."""
+        return None
 
     def save(self, folder: Path) -> None:
         """Write what is needed beside the weights to build the same encoder again, into a folder of its own."""
+
+
+def rounded(size: int, least_step: int = 8) -> int:
+    """Round up to one of few sizes: multiples of 8, of 16 from 64 on, of 32 from 128 on, and so forth.
+
+    >>> [rounded(size) for size in (1, 8, 9, 64, 65, 100, 130)]
+    [8, 8, 16, 64, 80, 112, 160]
+    """
+    step = max(least_step, (1 << max(size - 1, 1).bit_length()) // 8)
+    return -(-size // step) * step
+
+
+def filled(tensor: Tensor, shape: Sequence[int], value: int = 0) -> Tensor:
+    """Fill a tensor up to a shape."""
+    result = tensor.new_full(tuple(shape), value)
+    result[tuple(map(slice, tensor.shape))] = tensor
+    return result
 
 
 def build_encoder(config: ModelConfig, folder: Path | None = None) -> Encoder:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from tokenizers.pre_tokenizers import ByteLevel
@@ -18,14 +17,13 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from spansieve.config import EncoderConfig
-from spansieve.nn.encoder import Encoder
+from spansieve.nn.encoder import Encoder, filled, rounded
 from spansieve.nn.subwords import NUM_CASINGS, SubwordCache, SubwordLayout, pooled
-
-if TYPE_CHECKING:
-    from spansieve.nn.cuda.graph_replay import GraphReplay
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
 MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
+READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
+WIDTH_STEP = 16  # windows are padded to multiples of this, so that few shapes occur
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
 
 
@@ -71,16 +69,8 @@ class PretrainedEncoder(Encoder):
         if folder is not None:
             self._check_vocabulary()
         self.subwords = SubwordCache(self.tokenizer.backend_tokenizer)
-        self._replay: GraphReplay | None = None
-
-    def replay_in_training(self) -> None:
-        """Read by CUDA graphs in training: see `GraphReplay`."""
-        if self.config.frozen or self.config.gradient_checkpointing:
-            raise ValueError("training.cuda_graphs needs an encoder that learns, without gradient_checkpointing")
-        from spansieve.nn.cuda.graph_replay import GraphReplay
-
-        special = len(self.layout.before) + len(self.layout.after)
-        self._replay = GraphReplay(_Reading(self), self.layout.capacity + special)
+        kind, attention = self.model.config.model_type, self.model.config._attn_implementation
+        self._takes_ready_masks = kind in READY_MASKS and attention == "sdpa"
 
     def _layout(self) -> SubwordLayout:
         before, after = _special_tokens(self.tokenizer)
@@ -121,11 +111,30 @@ class PretrainedEncoder(Encoder):
     # ---- On the host -------------------------------------------------------------------------------------------------
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        arrays = self.layout.features(sentences, self.subwords)
+        arrays = self.layout.features_of_one(sentences[0], self.subwords) if len(sentences) == 1 else None
+        if arrays is None:
+            arrays = self.layout.features(sentences, self.subwords)
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         return self.subwords.counts(sentences)
+
+    def padded(self, features: Mapping[str, Tensor], num_sentences: int, num_tokens: int) -> dict[str, Tensor] | None:
+        """See `Encoder`. Sentences that are read in several windows have no such shape."""
+        num_windows, width = features["input_ids"].shape
+        capacity = len(self.layout.before) + self.layout.capacity + len(self.layout.after)
+        size = min(rounded(width, WIDTH_STEP), capacity)
+        if num_windows > num_sentences or width > size:
+            return None
+        kept, windows, tokens = features["kept"], (num_sentences, size), (num_sentences, num_tokens)
+        made = {name: filled(features[name], windows) for name in ("attention_mask", "casing") if name in features}
+        made["input_ids"] = filled(features["input_ids"], windows, self.layout.padding)
+        made |= {name: filled(features[name], tokens) for name in ("first", "last")}
+        made["num_tokens"] = filled(features["num_tokens"], (num_sentences,))
+        # The same rows and columns of wider windows.
+        made["kept"] = filled(kept + kept // max(width, 1) * (size - width), (num_sentences * size,))
+        made["attention_mask"][num_windows:, 0] = 1  # attention to nothing at all is no number
+        return made
 
     # ---- On the device -----------------------------------------------------------------------------------------------
 
@@ -133,17 +142,20 @@ class PretrainedEncoder(Encoder):
         first, num_tokens = features["first"], features["num_tokens"]
         if not features["kept"].numel():
             return self.model.get_input_embeddings().weight.new_zeros(*first.shape, self.size)
-        subwords = self._read(features).flatten(0, 1)[features["kept"]]  # (P, D)
+        read, kept = self._read(features).flatten(0, 1), features["kept"]  # (W·S, D), (P,)
         is_token = torch.arange(first.shape[1], device=first.device) < num_tokens[:, None]  # (B, L)
-        vectors = pooled(subwords, first, features["last"], self.config.pooling, _prefix_sums)
-        return vectors.to(subwords.dtype).masked_fill(~is_token[..., None], 0.0)
+        if self.config.pooling == "mean":
+            subwords = read.index_select(0, kept)  # (P, D)
+            vectors = pooled(subwords, first, features["last"], "mean", _prefix_sums).to(read.dtype)
+        else:
+            end = first if self.config.pooling == "first" else features["last"]
+            vectors = read.index_select(0, kept[end].flatten()).view(*first.shape, -1)
+        return vectors.masked_fill(~is_token[..., None], 0.0)
 
     def _read(self, features: Mapping[str, Tensor]) -> Tensor:
         """(W, S, D)."""
         names = ("input_ids", "attention_mask") if self.casing is None else ("input_ids", "attention_mask", "casing")
         inputs = [features[name] for name in names]
-        if self._replay is not None and self.training:
-            return self._replay(tuple(inputs), (self.layout.padding, 0, 0)[: len(inputs)])
         if torch.is_grad_enabled():
             return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
@@ -152,21 +164,14 @@ class PretrainedEncoder(Encoder):
 
     def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
         """The vectors of the subwords in windows, (W, S) to (W, S, D)."""
+        if mask.is_cuda and mask.ndim == 2 and self._takes_ready_masks:
+            # transformers checks a mask (W, S) for whether it masks anything at all, which synchronises the host; one
+            # of (W, 1, 1, S) it takes as it is.
+            mask = mask.bool()[:, None, None, :]
         if self.casing is None:
             return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
         embedded = self.model.get_input_embeddings()(ids) + self.casing(casing)
         return self.model(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
-
-
-class _Reading(nn.Module):
-    """The part of an encoder that is replayed."""
-
-    def __init__(self, encoder: PretrainedEncoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.encoder.read_at_once(*inputs)
 
 
 def _prefix_sums(vectors: Tensor) -> Tensor:

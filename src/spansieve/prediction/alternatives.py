@@ -63,7 +63,9 @@ def explain(
         extras.update(zip(own, _extras(tagger, part, rules, [wanted[i] or Wanted() for i in own])))
 
     hook = on_batch if any(want is not None for want in wanted) else None
-    predictions = predict_segments(tagger, sentences, True, hook, batch_tokens, probability, constraints, decoded_by)
+    predictions = predict_segments(
+        tagger, sentences, True, hook, batch_tokens, probability, constraints, None, decoded_by
+    )
     return [
         Explanation(prediction) if want is None else Explanation(prediction, *extras.get(i, OF_EMPTY))
         for i, (prediction, want) in enumerate(zip(predictions, wanted))

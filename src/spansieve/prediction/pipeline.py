@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
+from operator import methodcaller
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -18,15 +19,15 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
+from spansieve.decoding.prediction import Probability
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import TorchBackend
+from spansieve.models.torch_backend import DecodedBy, TorchBackend
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
 from spansieve.nn.subwords import SubwordReader
 from spansieve.nn.word_features import WordReader
 from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader
-from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.promises import Promise
 from spansieve.segments import Entity
 
@@ -51,20 +52,26 @@ class Pipeline:
         tokenizer: Tokenizer = tokens_of_text,
         sentences: bool = True,
         batch_tokens: int = BATCH_TOKENS,
+        probability: Probability = "given-candidates",
         promise: Promise | None = None,
+        preparer: Preparer | None = None,
     ) -> None:
+        """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
         if precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
-        self.backend = TorchBackend(tagger.eval(), "given-candidates" if promise is None else promise.probability)
+        decoded_by: DecodedBy | None = None
         if promise is not None:
-            promise.check(Predictor(tagger, probability=promise.probability))
-            self.backend.decoder = self.backend.decoder.deciding(promise.decision(tuple(tagger.labels)))
+            promise.check(probability := promise.probability)
+            decoded_by = methodcaller("deciding", promise.decision(tuple(tagger.labels)))
+        self.backend = TorchBackend(tagger.eval(), probability, decoded_by=decoded_by)
         self.names = ("", *tagger.labels)  # by id: null has none
-        self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
+        self.preparer = preparer or Preparer(
+            reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES
+        )
         self.prepared = PreparedAhead(self.preparer, workers)
 
     def stream(

@@ -12,16 +12,22 @@ import torch
 
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
-from spansieve.decoding.constraints import Constraints
+from spansieve.decoding.constraints import Constraints, checked_constraints
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
+from spansieve.models.captured_prediction import CapturedPrediction
 from spansieve.models.storage import MODEL, load_model
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import graph_counter, predict_segments
+from spansieve.models.torch_backend import evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
+from spansieve.prediction.feature_workers import Preparer
+from spansieve.prediction.pipeline import BATCH_TOKENS, Pipeline
 from spansieve.prediction.promises import promise_for
-from spansieve.prediction.text_predictor import TextPredictor, entities_of, listed, words_of
+from spansieve.prediction.text_predictor import WARM_UP_SECONDS, TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity, NamedSegment
+
+CUDA_GRAPH_MEGABYTES = 256.0  # enough for the 48 shapes of `warm_up` with a small encoder
+MANY_CHARACTERS = 20_000  # in all texts: about a batch
 
 
 class Alternative(NamedTuple):
@@ -50,11 +56,13 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     guarantee: str | None = None,
+    cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
 ) -> Predictor:
     """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder. With a
     `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise."""
     promise = None if guarantee is None else promise_for(MODEL.standing(Path(folder)), guarantee)
-    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability).under(promise)
+    tagger = load_model(folder, device)
+    return Predictor(tagger, tokenizer, batch_tokens, probability, cuda_graph_megabytes).under(promise)
 
 
 class Predictor(TextPredictor):
@@ -63,6 +71,9 @@ class Predictor(TextPredictor):
     Under a model that filters, an entity's probability is its marginal given the candidates, or `with-filter` that
     times the filter's probability of the span's label: not a marginal of one distribution, but nearer to how often such
     entities are right, since a good filter often leaves a single set of entities.
+
+    On a GPU, batches of few subwords are replayed as CUDA graphs, which take `cuda_graph_megabytes` of its memory at
+    most; with 0 there are none. The first few predictions of each shape are slower, unless `warm_up` came before them.
     """
 
     can_explain = True
@@ -73,9 +84,20 @@ class Predictor(TextPredictor):
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
         probability: Probability = "given-candidates",
+        cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
     ) -> None:
         super().__init__(tokenizer, batch_tokens, probability)
+        if not cuda_graph_megabytes >= 0:
+            raise ValueError(f"cuda_graph_megabytes must be at least 0, got {cuda_graph_megabytes}")
         self.tagger = tagger
+        self.captured = CapturedPrediction(tagger, cuda_graph_megabytes) if cuda_graph_megabytes else None
+        self._preparer: tuple[tuple[object, ...], Preparer] | None = None  # the last one, and of what it was made
+
+    def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
+        super().warm_up(seconds)
+        if self.captured is not None and self.tagger.device.type == "cuda":
+            with evaluating(self.tagger):
+                self.captured.warm_up(seconds)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -96,11 +118,42 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        options = (self.batch_tokens, self.probability, constraints, self.decoded_by(constraints))
+        options = (self.batch_tokens, self.probability, constraints, self.captured, self.decoded_by(constraints))
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
+    def predict_texts(
+        self,
+        texts: Collection[str],
+        probabilities: bool = True,
+        sentences: bool = True,
+        constraints: Sequence[Constraints | None] | None = None,
+        threshold: float = 0.0,
+    ) -> list[list[Entity]]:
+        """The entities of each text. Sentences of all of them share batches; on a GPU, where there are many and no
+        constraints, a thread prepares the next ones meanwhile."""
+        texts = listed(texts)
+        own = checked_constraints(constraints, len(texts), "text")
+        if any(own) or not self._are_many(texts):
+            return super().predict_texts(texts, probabilities, sentences, constraints, threshold)
+        with evaluating(self.tagger), self._pipeline(sentences) as pipeline:
+            return [entities for _, entities in pipeline.stream(texts, probabilities, threshold)]
+
+    def _are_many(self, texts: Sequence[str]) -> bool:
+        """Whether a device has so much to do with the texts that the host can prepare the next ones meanwhile."""
+        return sum(map(len, texts)) >= MANY_CHARACTERS and self.tagger.device.type != "cpu"
+
+    def _pipeline(self, sentences: bool) -> Pipeline:
+        """Make a pipeline, with what the last one has learned of words where it was for the same encoder."""
+        options = (self.tokenizer, sentences, self.batch_tokens or BATCH_TOKENS)
+        parts, known = (self.tagger.encoder, *options), None
+        if self._preparer is not None and all(a is b for a, b in zip(parts, self._preparer[0])):
+            known = self._preparer[1]
+        pipeline = Pipeline(self.tagger, 0, "fp32", *options, self.probability, self.promise, known)
+        self._preparer = parts, pipeline.preparer
+        return pipeline
+
     def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
-        options = (self.batch_tokens, self.probability, None, lambda decoder: decoder.covering(margin))
+        options = (self.batch_tokens, self.probability, None, None, lambda decoder: decoder.covering(margin))
         return predict_segments(self.tagger, sentences, True, None, *options)
 
     def explain_tokens(
@@ -110,6 +163,8 @@ class Predictor(TextPredictor):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Explanation]:
         """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
+        if not any(wanted):
+            return super().explain_tokens(sentences, wanted, constraints)
         options = (self.batch_tokens, self.decoded_by(constraints))
         return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 

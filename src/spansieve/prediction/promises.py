@@ -10,15 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from spansieve.decoding.coverage import Decision, thresholds_of
 from spansieve.decoding.prediction import Probability
 from spansieve.persistence.atomic import SEAL, is_sealed, sealed, write_durably
 from spansieve.persistence.manifest import ModelError, read_object
-
-if TYPE_CHECKING:
-    from spansieve.prediction.text_predictor import TextPredictor
 
 GUARANTEE = "guarantee.json"
 FORMAT, VERSION = "spansieve guarantee", 1
@@ -76,15 +73,15 @@ class Promise:
             return Decision(accept=self.threshold)
         return Decision(thresholds_of(self.threshold, labels), margin=self.margin)
 
-    def check(self, predictor: TextPredictor) -> None:
-        """Check that a predictor computes what the promise was made on."""
+    def check(self, probability: Probability) -> None:
+        """Check that a predictor with these probabilities computes what the promise was made on."""
         if self.kind == "set":
             raise GuaranteeError(
                 "a guarantee must be miss or precision here, got set, for which there is `guarantees.sets_of`"
             )
-        if self.kind == "precision" and predictor.probability != self.probability:
+        if self.kind == "precision" and probability != self.probability:
             raise GuaranteeError(
-                f"probability must be {self.probability}, by which the promise was made, got {predictor.probability}"
+                f"probability must be {self.probability}, by which the promise was made, got {probability}"
             )
 
 

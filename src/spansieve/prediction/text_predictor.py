@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spansieve.prediction.predictor import GoldOutcomes
     from spansieve.prediction.promises import Promise
 
+WARM_UP_SECONDS = 5.0
 TEXTS_AT_ONCE = 1_024  # of a stream
 CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond
 
@@ -53,7 +54,7 @@ class TextPredictor(ABC):
         """Put all predictions from here on under a promise of the model's guarantee: they are then what it covers, or
         accepts, in place of the best segmentation."""
         if promise is not None:
-            promise.check(self)
+            promise.check(self.probability)
         self.promise = promise
         return self
 
@@ -91,6 +92,11 @@ class TextPredictor(ABC):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
+
+    def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
+        """Do in advance what the first predictions would have to wait for: compile kernels and, on a GPU, capture the
+        work on short texts as CUDA graphs, for so many seconds at most."""
+        self.predict("Ada Lovelace met Charles Babbage in London.")
 
     @abstractmethod
     def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:

@@ -33,11 +33,12 @@ class Worker:
     max_tokens: int = Limits.sentence_tokens
 
     def warm_up(self) -> None:
-        """Compile kernels before the first request. Alternatives need none, and a model that has learned little has
-        many: they are computed for a short text."""
+        """Compile kernels, and on a GPU capture graphs, before the first request. Alternatives need none, and a model
+        that has learned little has many: they are computed for a short text."""
         self([Task(WARM_UP[0], alternatives=2, graph=True)])
         for text in WARM_UP:
             self([Task(text)])
+        self.predictor.warm_up()
 
     def __call__(self, tasks: Sequence[Task]) -> list[str]:
         """Return one `schema.Result` per task, as JSON. Sentences of all go through the model together, but no more at

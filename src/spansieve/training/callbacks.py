@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from spansieve.data.example import Example
+from spansieve.models.storage import portable_config
+from spansieve.models.tagger import Tagger
+from spansieve.segments import NamedSegment
 
 
 @dataclass(frozen=True)
@@ -60,3 +67,41 @@ class Observer(Protocol):
 
 class Silent(Observer):
     """Callbacks that do nothing."""
+
+
+# ---- Counts of the data ----------------------------------------------------------------------------------------------
+
+
+def learnable_gold(
+    tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]
+) -> tuple[list[list[NamedSegment]], DataCounts]:
+    """The segments of each training example that the model can learn, and the counts of the data."""
+    learnable = [tagger.training_segments(example) for example in train]
+    unknown = {segment.label for example in dev for segment in example.segments} - set(tagger.labels)
+    counts = DataCounts(
+        sentences=len(train),
+        entities=sum(len(example.segments) for example in train),
+        labels=tuple(tagger.labels),
+        max_width=tagger.head.decoder_settings.support(tagger.labels).max_width,
+        widest=max(segment.width for example in train for segment in example.segments),
+        lost_to_overlaps=sum(overlaps for _, overlaps, _ in learnable),
+        lost_to_width=sum(wide for _, _, wide in learnable),
+        unknown_in_dev=tuple(sorted(unknown)),
+        unknown_tokens=sum(example.num_unknown for example in train),
+    )
+    return [segments for segments, _, _ in learnable], counts
+
+
+def vector_coverage(tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]) -> str:
+    """The word vectors of an encoder, if it has such, and the part of the words that have one."""
+    vectors = tagger.encoder.word_vectors
+    if vectors is None:
+        return ""
+    parts = []
+    for name, examples in (("training", train), ("dev", dev)):
+        counts = Counter(token for example in examples for token in example.tokens)
+        found = {word: count for word, count in counts.items() if word in vectors}
+        shares = (len(found) / max(len(counts), 1), sum(found.values()) / max(counts.total(), 1))
+        parts.append(f"{shares[0]:.1%} of the {name} words and {shares[1]:.1%} of the tokens")
+    source = portable_config(tagger.config).builtin.vectors
+    return f"{len(vectors):,} vectors of {vectors.size} dimensions, {source}; there is one for {', '.join(parts)}"

@@ -6,7 +6,7 @@ Learning rates follow from the number of the step alone, so there is nothing to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -32,15 +32,19 @@ def build_optimizer(tagger: Tagger, config: TrainingConfig) -> torch.optim.Optim
         {"params": parameters, "lr": rate, "weight_decay": decay, "full_rate": rate}
         for (rate, decay), parameters in groups.items()
     ]
-    return kind(listed, fused=True)
+    # A captured step has its rates and its count on the device.
+    return kind(listed, fused=True, capturable=tagger.device.type == "cuda")
 
 
-def set_rates(optimizer: torch.optim.Optimizer, config: TrainingConfig, step: int, num_steps: int) -> float:
-    """Set the learning rates of the step with this number, from 0. Returns the part of the full rates that it gets."""
-    part = rate_part(config, step, num_steps)
-    for group in optimizer.param_groups:
-        group["lr"] = group["full_rate"] * part
-    return part
+def rates(optimizer: torch.optim.Optimizer, part: float) -> list[float]:
+    """The learning rate of each group, at a part of the full ones."""
+    return [group["full_rate"] * part for group in optimizer.param_groups]
+
+
+def set_rates(optimizer: torch.optim.Optimizer, rates: Sequence[float]) -> None:
+    """Set the learning rate of each group."""
+    for group, rate in zip(optimizer.param_groups, rates):
+        group["lr"] = rate
 
 
 def rate_part(config: TrainingConfig, step: int, num_steps: int) -> float:
@@ -67,10 +71,19 @@ class EMA:
         self._live = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.average = {name: p.detach().clone() for name, p in self._live.items()}
 
+    def kept(self, step: int) -> float:
+        """How much of itself the average keeps at a step."""
+        return min(self.decay, (1 + step) / (10 + step))
+
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        kept = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self.average.values()), [p.detach() for p in self._live.values()], 1 - kept)
+    def update(self, kept: float | Tensor) -> None:
+        """Move towards the weights. A captured step takes a tensor, whose value is another in each replay."""
+        averages, weights = list(self.average.values()), [p.detach() for p in self._live.values()]
+        if isinstance(kept, Tensor):
+            torch._foreach_mul_(averages, kept)
+            torch._foreach_add_(averages, torch._foreach_mul(weights, 1 - kept))
+        else:
+            torch._foreach_lerp_(averages, weights, 1 - kept)
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
@@ -29,15 +28,16 @@ from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.filtered import GraphCounts
 from spansieve.models.storage import MODEL as MODEL_FOLDER
-from spansieve.models.storage import portable_config, save_model
+from spansieve.models.storage import save_model
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import graph_counter, predict_segments
 from spansieve.persistence.manifest import refusing
-from spansieve.segments import NamedSegment
-from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
+from spansieve.training.callbacks import EpochReport, Observer, StepReport, learnable_gold, vector_coverage
 from spansieve.training.checkpoints import newest_checkpoint, restore, tensors_of, write_checkpoint
-from spansieve.training.optimizer import EMA, build_optimizer, set_rates
+from spansieve.training.optimizer import EMA, build_optimizer, rate_part, rates, set_rates
+from spansieve.training.packed_batches import PackedBatch, pack
 from spansieve.training.run_folder import CHECKPOINTS, LOGS, MODEL, TrainingError, on_disk
+from spansieve.training.step_graphs import StepInputs, step_graphs
 from spansieve.training.teacher import Teacher, TeacherTargets
 from spansieve.training.warm_start import Start, take_weights
 
@@ -57,6 +57,13 @@ class Progress:
     best_epoch: int = 0
     seconds: float = 0.0  # of training
     history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class PreparedStep(NamedTuple):
+    """What a step takes, made on the host while the steps before it run."""
+
+    batches: list[Batch]
+    packed: PackedBatch | None  # the one batch of a step that can be captured
 
 
 class Trainer:
@@ -88,8 +95,8 @@ class Trainer:
         self.tagger = Tagger.for_data(config.model, train, start and start.encoder_folder(config.model), labels)
         started = take_weights(self.tagger, start) if start else ()
         self.tagger.to(self.accelerator.device)
-        self.gold, counts = _gold(self.tagger, train, dev)
-        vectors = _coverage(self.tagger, train, dev)
+        self.gold, counts = learnable_gold(self.tagger, train, dev)
+        vectors = vector_coverage(self.tagger, train, dev)
         taught = "" if teacher is None else teacher.described(train)
         self.counts = replace(counts, started_from=started, vectors=vectors, teacher=taught)
         self.targets: TeacherTargets | None = None
@@ -101,11 +108,7 @@ class Trainer:
         decay = self.config.ema_decay
         self.ema = None if decay is None else EMA(self.tagger, decay)
         self.model = self.accelerator.prepare_model(self.tagger)
-        if self.config.cuda_graphs:
-            device, processes = self.accelerator.device.type, self.accelerator.num_processes
-            if device != "cuda" or processes > 1:
-                raise ValueError(f"training.cuda_graphs needs one process on a GPU, got {processes} on {device}")
-            self.tagger.encoder.replay_in_training()
+        self.graphs = step_graphs(self.accelerator, self.config, self.model, self.tagger, self.optimizer, self.ema)
         self.lengths = [len(example.tokens) for example in train]
         self.step_size = self.config.batch_size * self.accelerator.num_processes * self.config.accumulation
         self.progress = Progress()
@@ -146,8 +149,8 @@ class Trainer:
         remaining = steps[self.progress.in_epoch :]
         self._open_sums()
         self.model.train()
-        for step, batches in zip(remaining, prepared_ahead(remaining, self._batches)):
-            self._train_step(step, batches)
+        for step, prepared in zip(remaining, prepared_ahead(remaining, self._prepared)):
+            self._train_step(step, prepared)
             if step is not remaining[-1] and self._is_checkpoint_due():
                 self._take_in_losses()
                 self._save_checkpoint()
@@ -158,11 +161,13 @@ class Trainer:
         smallest = max(self.accelerator.num_processes * self.config.accumulation, self.step_size // SMALLEST_STEP)
         return plan_epoch(self.lengths, self.step_size, self.config.seed, epoch, smallest)
 
-    def _batches(self, step: Sequence[int]) -> list[Batch]:
-        """The batches of this process's part of a step."""
+    def _prepared(self, step: Sequence[int]) -> PreparedStep:
+        """The batches of this process's part of a step; packed, too, where steps are captured."""
         accelerator = self.accelerator
         parts = process_batches(step, accelerator.process_index, accelerator.num_processes, self.config.accumulation)
-        return [self._batch(part) for part in parts]
+        batches = [self._batch(part) for part in parts]
+        packed = None if self.graphs is None else pack(batches[0], self.tagger, self.config.batch_size)
+        return PreparedStep(batches, packed)
 
     def _batch(self, part: Sequence[int]) -> Batch:
         seed, rate = f"{self.config.seed}/{self.progress.epoch}", self.config.uppercase_rate
@@ -172,29 +177,46 @@ class Trainer:
             return self.targets.mixed(self.tagger.batch(tokens, gold), part, self.tagger)
         return self.tagger.batch(tokens, gold, [self.train_examples[i].unknown for i in part])
 
-    def _train_step(self, step: Sequence[int], batches: Sequence[Batch]) -> None:
+    def _train_step(self, step: Sequence[int], prepared: PreparedStep) -> None:
         if self.before_step is not None:
             self.before_step(self.progress.step, self.tagger)
         # The step's own seed: there is no state of chance to restore, and each process draws its own.
         seed = (self.config.seed * 1_000_003 + self.progress.step) * 1_009 + self.accelerator.process_index
-        torch.manual_seed(seed % 2**63)
-        part = set_rates(self.optimizer, self.config, self.progress.step, self.num_steps)
-        for batch in batches[:-1]:
-            with self.accelerator.no_sync(self.model):
-                self._backward(batch, len(step))
-        self._backward(batches[-1], len(step))
-        if self.config.clip is not None:
-            self._norm: Tensor | None = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        part = rate_part(self.config, self.progress.step, self.num_steps)
+        kept = None if self.ema is None else self.ema.kept(self.progress.step + 1)
+        inputs = StepInputs(len(step), rates(self.optimizer, part), kept, seed % 2**63)
+        if not self._replayed(prepared, inputs):
+            self._step_by_kernels(prepared.batches, inputs)
         self.progress.step += 1
         self.progress.in_epoch += 1
-        if self.ema is not None:
-            self.ema.update(self.progress.step)
         self._sentences += len(step)
         self._tokens += sum(self.lengths[i] for i in step)
         if self._is_report_due():
             self._report_step(part)
+
+    def _replayed(self, prepared: PreparedStep, inputs: StepInputs) -> bool:
+        """Take the step by its graph; False where there is none."""
+        if self.graphs is None or prepared.packed is None:
+            return False
+        is_taken = self.graphs(prepared.packed, inputs)
+        if is_taken:
+            self._totals.append(self.graphs.total.clone())
+            self._norm: Tensor | None = self.graphs.norm
+        return is_taken
+
+    def _step_by_kernels(self, batches: Sequence[Batch], inputs: StepInputs) -> None:
+        torch.manual_seed(inputs.seed)
+        set_rates(self.optimizer, inputs.rates)
+        for batch in batches[:-1]:
+            with self.accelerator.no_sync(self.model):
+                self._backward(batch, inputs.num_sentences)
+        self._backward(batches[-1], inputs.num_sentences)
+        if self.config.clip is not None:
+            self._norm = self.accelerator.clip_grad_norm_(self.tagger.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.ema is not None and inputs.kept is not None:
+            self.ema.update(inputs.kept)
 
     def _is_report_due(self) -> bool:
         """Whether to report: by the clock; with several processes, by the count of steps, on which all agree."""
@@ -259,7 +281,7 @@ class Trainer:
                 raise self._diverged(name, float(value))
         return mean
 
-    def _report_step(self, rate_part: float) -> None:
+    def _report_step(self, part: float) -> None:
         tokens, elapsed = self._tokens, time.monotonic() - self._reported
         loss = self._take_in_losses()
         self._reported = time.monotonic()
@@ -268,7 +290,7 @@ class Trainer:
         seconds_left = self.progress.seconds / step * (self.num_steps - step)
         if self.accelerator.is_main_process:
             self.observer.on_step(StepReport(step, self.num_steps, epoch, loss, tokens / elapsed, seconds_left))
-            self.accelerator.log({"train/loss": loss, "train/rate": rate_part}, step=step)
+            self.accelerator.log({"train/loss": loss, "train/rate": part}, step=step)
 
     def _clock(self) -> None:
         self.progress.seconds = self._seconds_before + time.monotonic() - self._started
@@ -321,40 +343,6 @@ def build_accelerator(precision: str, folder: Path, trackers: Sequence[str] = ()
         # An encoder may have weights that no token's vector depends on.
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
-
-
-def _gold(
-    tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]
-) -> tuple[list[list[NamedSegment]], DataCounts]:
-    learnable = [tagger.training_segments(example) for example in train]
-    unknown = {segment.label for example in dev for segment in example.segments} - set(tagger.labels)
-    counts = DataCounts(
-        sentences=len(train),
-        entities=sum(len(example.segments) for example in train),
-        labels=tuple(tagger.labels),
-        max_width=tagger.head.decoder_settings.support(tagger.labels).max_width,
-        widest=max(segment.width for example in train for segment in example.segments),
-        lost_to_overlaps=sum(overlaps for _, overlaps, _ in learnable),
-        lost_to_width=sum(wide for _, _, wide in learnable),
-        unknown_in_dev=tuple(sorted(unknown)),
-        unknown_tokens=sum(example.num_unknown for example in train),
-    )
-    return [segments for segments, _, _ in learnable], counts
-
-
-def _coverage(tagger: Tagger, train: Sequence[Example], dev: Sequence[Example]) -> str:
-    """The word vectors of an encoder, if it has such, and the part of the words that have one."""
-    vectors = tagger.encoder.word_vectors
-    if vectors is None:
-        return ""
-    parts = []
-    for name, examples in (("training", train), ("dev", dev)):
-        counts = Counter(token for example in examples for token in example.tokens)
-        found = {word: count for word, count in counts.items() if word in vectors}
-        shares = (len(found) / max(len(counts), 1), sum(found.values()) / max(counts.total(), 1))
-        parts.append(f"{shares[0]:.1%} of the {name} words and {shares[1]:.1%} of the tokens")
-    source = portable_config(tagger.config).builtin.vectors
-    return f"{len(vectors):,} vectors of {vectors.size} dimensions, {source}; there is one for {', '.join(parts)}"
 
 
 def score_on(

@@ -21,7 +21,11 @@ def scored(request):
 def test_decoding_from_known_scores_is_the_models_own(scored):
     with torch.inference_mode():
         modes = scored.tagger.distribution(scored.batch).mode
-        assert scored.decode() == [list(scored.tagger.head.entities(mode)) for mode in modes]
+        names = ("", *scored.tagger.labels)
+        entities = [scored.tagger.head.entities(mode) for mode in modes]
+    expected = [[(start, end, names[label]) for start, end, label in some] for some in entities]
+    assert [prediction.segments for prediction in scored.decode()] == expected
+    assert scored.predict() == scored.decode()
     assert [tuple(score.shape) for score in scored.score()] == [tuple(score.shape) for score in scored.scores]
 
 

@@ -56,7 +56,7 @@ def test_every_head_is_timed_at_every_length():
 
 
 def test_slopes_are_fitted_where_it_is_long():
-    times = [{"L": n, "crf": 5.0 if n < 1_000 else n / 200} for n in (100, 1_000, 2_000, 10_000)]
+    times = [{"L": n, "crf": 5.0 if n < 1_024 else n / 200} for n in (100, 1_024, 2_048, 10_000)]
     growth, lengths = fitted_slopes(times)
     assert growth["crf"] == pytest.approx(1.0)
-    assert lengths == [1_000, 2_000, 10_000]
+    assert lengths == [1_024, 2_048, 10_000]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 
 import pytest
+import torch
 
-from benchmarks.reproduce.table2 import HEADS, Cost, _our_row, _their_row, costs
+from benchmarks.reproduce.table2 import HEADS, Cost, OnDevice, _device_row, _our_row, _their_row, costs
 from tests.benchmarks.reproduce.conftest import SETTINGS
 from tests.prediction.test_error_analysis import SENTENCES, tagger
 from tests.training import runs
@@ -49,6 +50,20 @@ def test_speed_ups_are_over_the_semi_crf():
     assert theirs["speed-up over Semi-CRF"] == "30x"
     assert theirs["speed-up over Semi-CRF, ours"] == "6x"
     assert theirs["ours is faster by"] == "4x"
+
+
+def test_a_gpu_is_held_to_one_launch_and_one_copy():
+    use = OnDevice(1.0, 0.0, least=0.02, decoding_idle=0.875, overall_idle=0.5, on_host=0)
+    row = _device_row(Cost("fsemicrf", 1, 4.0, 0.05, both=4.04, device=use))
+    assert (row["launches"], row["copies"], row["distance"]) == ("1", "0", "2.5x")
+    assert (row["idle in decoding"], row["idle end to end"], row["end to end, ms"]) == ("88%", "50%", "4.04")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_what_a_gpu_does_is_counted():
+    found = costs({"fsemicrf": tagger("fsemicrf").to("cuda")}, EXAMPLES, [3], 0.001, "cuda")
+    assert (found[0].device.launches, found[0].device.copies) == (1, 0)
+    assert 0 < found[0].device.decoding_idle < 1
 
 
 def test_without_a_semi_crf_there_is_no_speed_up():

@@ -1,0 +1,94 @@
+// What a CUDA kernel needs to run on a CPU: its blocks one after the other, and in a block its threads as fibers, which
+// change at a barrier. A barrier that only some threads of a block or warp reach ends the program.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <ucontext.h>
+#include <vector>
+
+#define __device__
+#define __global__
+#define __shared__ static
+#define __launch_bounds__(n)
+
+using std::max;
+using std::min;
+struct int4 { int x, y, z, w; };
+struct double4 { double x, y, z, w; };
+struct Index { unsigned x, y, z; };
+static Index threadIdx, blockIdx, blockDim;
+
+template <class To, class From> static To bits(From from) { To to; memcpy(&to, &from, sizeof to); return to; }
+static float __int_as_float(int i) { return bits<float>(i); }
+static int __float_as_int(float f) { return bits<int>(f); }
+static int __double2hiint(double d) { return (int)(bits<int64_t>(d) >> 32); }
+static int __double2loint(double d) { return (int)bits<int64_t>(d); }
+static double __hiloint2double(int h, int l) { return bits<double>(((int64_t)h << 32) | (uint32_t)l); }
+template <class T> static T __ldcg(const T* p) { return *p; }
+static void __threadfence() {}
+static int atomicAdd(int* p, int v) { int before = *p; *p += v; return before; }
+
+enum State { READY, AT_BLOCK, AT_WARP, DONE };
+struct Fiber { ucontext_t context; std::vector<char> stack; State state; };
+static std::vector<Fiber> fibers;
+static ucontext_t scheduler;
+static unsigned current;
+static std::function<void()> body;
+
+static void leave(State state) {
+    fibers[current].state = state;
+    swapcontext(&fibers[current].context, &scheduler);
+}
+static void __syncthreads() { leave(AT_BLOCK); }
+static void __syncwarp() { leave(AT_WARP); }
+static void enter() { body(); leave(DONE); }
+
+// Let those go on that wait at a barrier which all of them have reached; whether any does.
+static bool release(unsigned first, unsigned last, State barrier) {
+    bool some = false;
+    for (unsigned i = first; i < last; i++) {
+        if (fibers[i].state != barrier && fibers[i].state != DONE) return false;
+        some |= fibers[i].state == barrier;
+    }
+    for (unsigned i = first; i < last; i++)
+        if (fibers[i].state == barrier) fibers[i].state = READY;
+    return some;
+}
+
+static void run_block(unsigned threads) {
+    fibers.resize(threads);
+    for (Fiber& fiber : fibers) {
+        fiber.stack.resize(32 * 1024);
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = fiber.stack.data();
+        fiber.context.uc_stack.ss_size = fiber.stack.size();
+        makecontext(&fiber.context, enter, 0);
+        fiber.state = READY;
+    }
+    for (bool is_running = true; is_running;) {
+        for (current = 0; current < threads; current++)
+            if (fibers[current].state == READY) {
+                threadIdx = {current, 0, 0};
+                swapcontext(&scheduler, &fibers[current].context);
+            }
+        is_running = false;
+        for (unsigned first = 0; first < threads; first += 32)
+            is_running |= release(first, min(first + 32, threads), AT_WARP);
+        is_running |= !is_running && release(0, threads, AT_BLOCK);
+    }
+    for (Fiber& fiber : fibers)
+        if (fiber.state != DONE) abort();
+}
+
+template <class Kernel, class Task> static void run(Kernel kernel, const Task& task, unsigned x, unsigned y, unsigned n) {
+    blockDim = {n, 1, 1};
+    for (unsigned j = 0; j < y; j++)
+        for (unsigned i = 0; i < x; i++) {
+            blockIdx = {i, j, 0};
+            body = [&] { kernel(task); };
+            run_block(n);
+        }
+}

@@ -1,0 +1,283 @@
+"""Decoding on a GPU in one launch gives what the host's decoders give.
+
+The kernels run on a GPU where there is one, else on the CPU, by a C++ compiler.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from spansieve.crf import TagConstraints
+from spansieve.crf.flat_segments import segments_by_sentence
+from spansieve.crf.kernels import ScoreError, nvrtc
+from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings, decoder_shapes
+from spansieve.decoding.tag_codec import TagCodec
+from spansieve.models import device_decoder as module
+from spansieve.models.device_decoder import DeviceDecoder, device_decoder
+from spansieve.segments import LabelSet
+from tests.crf.kernels.cuda_on_cpu import COMPILER, KernelOnCpu
+from tests.instances import Instance, instances
+
+HAS_GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
+on_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+pytestmark = pytest.mark.skipif(not HAS_GPU and COMPILER is None, reason="needs a GPU, or a C++ compiler")
+WIDTH, NAMES = 3, LabelSet(["PER", "ORG"])
+KINDS: dict[str, dict[str, Any]] = {
+    "filtered": {"kind": "filtered"},
+    "filtered, two labels": {"kind": "filtered", "labels_per_span": 2},
+    "filtered with skip": {"kind": "filtered", "skip": True, "labels_per_span": 2},
+    "nested": {"kind": "nested", "labels_per_span": 2},
+    "linear chain, BIO": {"kind": "linear-chain", "scheme": "BIO"},
+    "linear chain, BIOES": {"kind": "linear-chain", "scheme": "BIOES"},
+    "semi-Markov": {"kind": "semi-markov"},
+    "semi-Markov, unit null": {"kind": "semi-markov", "unit_null": True},
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+filters = pytest.mark.parametrize("kind", [name for name in KINDS if KINDS[name]["kind"] in ("filtered", "nested")])
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch):
+    if not HAS_GPU:
+        monkeypatch.setattr(module, "kernel", KernelOnCpu)
+        monkeypatch.setattr(module, "_recorded", lambda device: Now())
+
+
+class Now:
+    """An event that has happened."""
+
+    def synchronize(self) -> None: ...
+
+
+def decoder_of(kind: str, transition: np.ndarray | None = None, seed: int = 0, **others: Any) -> Decoder:
+    """The decoder with random weights, or with this transition between labels; a chain with what its tags allow."""
+    chosen, draws = DecoderSettings(**{"max_width": WIDTH} | KINDS[kind] | others), np.random.default_rng(seed)
+    arrays = {name: draws.normal(size=s).astype(np.float32) for name, s in decoder_shapes(chosen, NAMES).items()}
+    if chosen.kind == "linear-chain":
+        allowed = TagConstraints.from_tags(TagCodec(NAMES, chosen.scheme).names)
+        for name, mask in zip(("transition", "start", "end"), (allowed.is_allowed, allowed.can_start, allowed.can_end)):
+            arrays[name][~mask.numpy()] = -np.inf
+    elif transition is not None:
+        arrays["transition"] = transition.astype(np.float32)
+    return Decoder(chosen, NAMES, arrays)
+
+
+def random_scores(decoder: Decoder, lengths: np.ndarray, seed: int = 0, null: float = 1.0) -> list[np.ndarray]:
+    """Scores in which null stands above the other labels, of a filter by so much more."""
+    shape, draws = (len(lengths), int(lengths.max()), *decoder.shape), np.random.default_rng(seed)
+    scores = [draws.normal(size=shape).astype(np.float32) for _ in range(decoder.num_scores)]
+    scores[0][..., 0] += null
+    return scores
+
+
+def on_device(ours: DeviceDecoder, scores: list[np.ndarray], lengths: np.ndarray, probabilities=True) -> Decoded:
+    tensors = [torch.from_numpy(part).to(DEVICE) for part in scores]
+    return ours.decode(tensors, torch.from_numpy(lengths).to(DEVICE), lengths, probabilities)()
+
+
+def assert_same(decoder: Decoder, scores: list[np.ndarray], lengths: np.ndarray) -> DeviceDecoder:
+    """Both ways give the same segments with the same probabilities, or raise the same."""
+    ours = DeviceDecoder(decoder, DEVICE)
+    try:
+        expected = decoder(scores, lengths, True)
+    except ScoreError as error:
+        with pytest.raises(ScoreError, match=re.escape(str(error))):
+            on_device(ours, scores, lengths)
+        return ours
+    for with_probabilities in (True, False):
+        decoded = on_device(ours, scores, lengths, with_probabilities)
+        assert segments_by_sentence(decoded.segments) == segments_by_sentence(expected.segments)
+        if with_probabilities:
+            assert decoded.probabilities is not None
+            np.testing.assert_allclose(decoded.probabilities, expected.probabilities, rtol=1e-5, atol=1e-6)
+        else:
+            assert decoded.probabilities is None
+    return ours
+
+
+def of_instance(drawn: Instance, decoder: Decoder) -> tuple[list[np.ndarray], np.ndarray]:
+    """What was drawn as scores of a decoder, for sentences that have a token."""
+    lengths = np.maximum(np.array(drawn.lengths), 1)
+    shape = (len(lengths), int(lengths.max()), *decoder.shape)
+    scores = [np.resize(part.astype(np.float32), shape) for part in (drawn.local_scores, drawn.scores)]
+    return scores[-decoder.num_scores :], lengths
+
+
+@every_kind
+@given(drawn=instances(most_tokens=6, most_sentences=3))
+@settings(max_examples=15, deadline=None)
+def test_equals_the_host(kind, drawn):
+    """Ties, scores of ±10,000 and −∞, sentences of one token, spans wider than the sentence."""
+    if not drawn.scores.size or not drawn.local_scores.size:
+        return
+    decoder = decoder_of(kind, np.resize(drawn.transition, (len(NAMES), len(NAMES))))
+    if not decoder.settings.filters and np.abs(drawn.scores[np.isfinite(drawn.scores)]).max(initial=0) > 100:
+        return  # sums of such scores are rounded to ties, and the host's probabilities of tags underflow
+    assert_same(decoder, *of_instance(drawn, decoder))
+
+
+@every_kind
+def test_batches_of_sentences_with_many_segments(kind):
+    lengths = np.array([40, 1, 17, 3, 40])
+    decoder = decoder_of(kind)
+    ours = assert_same(decoder, random_scores(decoder, lengths), lengths)
+    assert ours.num_on_host == 0
+
+
+@every_kind
+def test_a_long_sentence_by_several_blocks_and_chunks(kind):
+    decoder = decoder_of(kind)
+    lengths = np.array([700, 650])
+    ours = assert_same(decoder, random_scores(decoder, lengths, null=2.5), lengths)
+    assert ours.num_on_host == 0
+
+
+@pytest.mark.parametrize("kind", ["linear chain, BIOES", "semi-Markov"])
+def test_back_pointers_of_a_sentence_longer_than_what_is_traced_at_once(kind):
+    decoder = decoder_of(kind)
+    lengths = np.array([2 * module.TRACED // decoder.shape[-1] + 5])
+    assert_same(decoder, random_scores(decoder, lengths), lengths)
+
+
+@every_kind
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_scores_that_are_no_numbers_raise_what_the_host_raises(kind, wrong):
+    decoder, lengths = decoder_of(kind), np.array([5, 4])
+    for part in range(decoder.num_scores):
+        scores = random_scores(decoder, lengths, null=-9.0)
+        scores[part][1, 2, ..., 1] = wrong
+        assert assert_same(decoder, scores, lengths).num_on_host > 0
+
+
+@pytest.mark.parametrize("kind", ["filtered", "linear chain, BIOES", "semi-Markov"])
+def test_a_sentence_without_any_segmentation_raises_what_the_host_raises(kind):
+    decoder, lengths = decoder_of(kind), np.array([4])
+    scores = random_scores(decoder, lengths, null=-9.0)
+    scores[-1][:] = -np.inf
+    with pytest.raises(ScoreError, match="no possible segmentation"):
+        on_device(DeviceDecoder(decoder, DEVICE), scores, lengths)
+
+
+@filters
+def test_more_candidates_than_fit_are_the_hosts_and_are_counted(kind):
+    lengths = np.array([2, 300, 2])
+    decoder = decoder_of(kind)
+    scores = random_scores(decoder, lengths)
+    scores[0][1, ..., 1:] += 9.0  # every span of the second sentence
+    assert assert_same(decoder, scores, lengths).num_on_host == 2  # with probabilities, and without
+
+
+def test_no_candidates_are_no_segments():
+    decoder, lengths = decoder_of("filtered"), np.array([3, 2])
+    assert_same(decoder, random_scores(decoder, lengths, null=99.0), lengths)
+
+
+def test_sentences_that_only_fill_a_batch_have_no_segments():
+    for kind in KINDS:
+        decoder, lengths = decoder_of(kind), np.array([6, 0])
+        scores = random_scores(decoder, np.array([6, 6]))
+        decoded = on_device(DeviceDecoder(decoder, DEVICE), scores, lengths)
+        alone = decoder([part[:1] for part in scores], lengths[:1], True)
+        assert segments_by_sentence(decoded.segments) == [*segments_by_sentence(alone.segments), ()]
+
+
+def test_memory_is_used_again_and_grows():
+    decoder = decoder_of("filtered with skip")
+    ours = DeviceDecoder(decoder, DEVICE)
+    for num_tokens in (5, 30, 9):
+        lengths = np.array([num_tokens, 3])
+        scores = random_scores(decoder, lengths, seed=num_tokens)
+        expected = decoder(scores, lengths, True)
+        tensors = [torch.from_numpy(part).to(DEVICE) for part in scores]
+        waits = [ours.decode(tensors, torch.from_numpy(lengths).to(DEVICE), lengths, True) for _ in range(3)]
+        for wait in waits:  # all were under way at once
+            assert segments_by_sentence(wait().segments) == segments_by_sentence(expected.segments)
+
+
+@pytest.mark.parametrize("others", [{"budget": 4}, {}])
+def test_what_no_kernel_decodes_is_left_to_the_host(others):
+    decoder = decoder_of("filtered", **others)
+    decoder.with_filter = not others
+    assert device_decoder(decoder, DEVICE) is None
+
+
+def test_wider_segments_than_a_kernel_has_registers_for_are_left_to_the_host():
+    assert device_decoder(decoder_of("semi-Markov", max_width=10_000), DEVICE) is None
+
+
+def test_labels_that_do_not_fit_shared_memory_are_left_to_the_host(monkeypatch):
+    monkeypatch.setattr(DeviceDecoder, "_plan", lambda *arguments: module.Plan(1, 0, 1, 1, 0, shared=1 << 30))
+    assert device_decoder(decoder_of("semi-Markov"), DEVICE) is None
+
+
+def test_without_nvrtc_the_host_decodes(monkeypatch):
+    def missing(*arguments):
+        raise nvrtc.NvrtcError("NVRTC is not installed")
+
+    assert device_decoder(decoder_of("filtered"), DEVICE) is not None
+    monkeypatch.setattr(module, "kernel", missing)
+    assert device_decoder(decoder_of("filtered"), DEVICE) is None
+
+
+@pytest.mark.skipif(HAS_GPU, reason="launches are counted by the kernel on the CPU")
+@every_kind
+def test_a_batch_is_one_launch(kind):
+    decoder, lengths = decoder_of(kind), np.array([9, 5])
+    ours = DeviceDecoder(decoder, DEVICE)
+    on_device(ours, random_scores(decoder, lengths), lengths)
+    assert ours._kernel.num_launches == 1
+
+
+@on_gpu
+@every_kind
+def test_a_batch_is_one_launch_and_no_copy(kind):
+    decoder, lengths = decoder_of(kind), np.array([9, 5])
+    ours = DeviceDecoder(decoder, DEVICE)
+    tensors = [torch.from_numpy(part).to(DEVICE) for part in random_scores(decoder, lengths)]
+    lengths_there = torch.from_numpy(lengths).to(DEVICE)
+    ours.decode(tensors, lengths_there, lengths, True)()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        ours.decode(tensors, lengths_there, lengths, True)()
+        torch.cuda.synchronize()
+    assert [event.name for event in profile.events() if event.device_type.name == "CUDA"] == ["decode"]
+
+
+@on_gpu
+def test_a_thread_that_has_not_used_the_gpu_can_launch():
+    decoder, lengths = decoder_of("filtered"), np.array([9, 5])
+    ours = DeviceDecoder(decoder, DEVICE)
+    tensors = [torch.from_numpy(part).to(DEVICE) for part in random_scores(decoder, lengths)]
+    lengths_there = torch.from_numpy(lengths).to(DEVICE)
+    expected = ours.decode(tensors, lengths_there, lengths, True)()
+    with ThreadPoolExecutor(1) as pool:
+        decoded = pool.submit(lambda: ours.decode(tensors, lengths_there, lengths, True)()).result()
+    assert segments_by_sentence(decoded.segments) == segments_by_sentence(expected.segments)
+
+
+@on_gpu
+@every_kind
+def test_a_launch_is_captured(kind):
+    decoder, lengths = decoder_of(kind), np.array([9, 5])
+    ours = DeviceDecoder(decoder, DEVICE)
+    first, second = (random_scores(decoder, lengths, seed=seed) for seed in (0, 1))
+    tensors = [torch.from_numpy(part).to(DEVICE) for part in first]
+    lengths_there, slots, graph = torch.from_numpy(lengths).to(DEVICE), ours.slots(), torch.cuda.CUDAGraph()
+    ours.launch(slots, tensors, lengths_there, True)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        ours.launch(slots, tensors, lengths_there, True)
+    for tensor, part in zip(tensors, second):
+        tensor.copy_(torch.from_numpy(part))
+    graph.replay()
+    torch.cuda.synchronize()
+    decoded, expected = ours.read(slots, lengths), decoder(second, lengths, True)
+    assert segments_by_sentence(decoded.segments) == segments_by_sentence(expected.segments)
+    np.testing.assert_allclose(decoded.probabilities, expected.probabilities, rtol=1e-5, atol=1e-6)
