@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 from collections.abc import Callable
@@ -36,6 +37,8 @@ class Terminal:
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
+        finally:
+            gc.unfreeze()  # a command's own process ends with it
         captured = self.capsys.readouterr()
         return Answer(code, captured.out, captured.err)
 
