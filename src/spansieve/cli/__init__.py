@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -37,6 +39,11 @@ COMMANDS = {
     "split": "convert",
 }
 
+PLAIN_COMMANDS = {"example", "push", "convert", "data", "split"}  # which have nothing to compute
+Threads = Annotated[int | None, typer.Option(min=1, help="of the processor; one for each core if not set")]
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+
 
 def command_named(name: str) -> Callable[..., None]:
     """Import the function that a command is."""
@@ -55,6 +62,38 @@ def interruptible(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(130) from None
 
     return run
+
+
+def with_threads(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the option --threads to a command that has no such option of its own."""
+    signature = inspect.signature(command, eval_str=True)
+    if "threads" in signature.parameters:
+        return command
+
+    @functools.wraps(command)
+    def run(*arguments: Any, threads: int | None = None, **options: Any) -> None:
+        if threads is not None:
+            bound_threads(threads)
+        command(*arguments, **options)
+
+    option = inspect.Parameter("threads", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Threads)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, "threads": Threads}
+    return run
+
+
+def bound_threads(threads: int) -> None:
+    """Compute with so many threads, in this process and in those that it starts."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    if "torch" in sys.modules:  # and has read them
+        sys.modules["torch"].set_num_threads(threads)
+
+
+def wait_passively() -> None:
+    """Let threads that wait for others sleep, unless the environment says how they wait. OpenMP's would go on in a loop
+    for milliseconds, and take the processor from the very thread that they wait for wherever anything else runs."""
+    if not any(name in os.environ for name in WAIT_VARIABLES):
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # which is read when torch is loaded
 
 
 def _version(is_wanted: bool) -> None:
@@ -81,12 +120,14 @@ def program_of(names: Collection[str]) -> typer.Typer:
     )
     program.callback()(_root)
     for name in names:
-        program.command()(interruptible(command_named(name)))
+        command = command_named(name)
+        program.command()(interruptible(command if name in PLAIN_COMMANDS else with_threads(command)))
     return program
 
 
 def main() -> None:
     """Run the command `spansieve`."""
+    wait_passively()
     first = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
     # The others are needed for help and for errors alone.
     with without_collection():
