@@ -43,7 +43,7 @@ class Size(NamedTuple):
     texts: int
 
 
-SIZES = {BUILTIN: Size(2_000, 100, 2, 12_000), "pretrained": Size(128, 16, 1, 800)}
+SIZES = {BUILTIN: Size(1_500, 100, 2, 10_000), "pretrained": Size(96, 16, 1, 600)}
 ABOUT = f"""Seconds of the whole command, its start included, with nothing else on the machine and beside one process
 that computes without a pause. *{ACTIVE}* is what torch does where nothing else is set: threads that wait for others run
 in a loop. *{DEFAULT}* is what a command sets: they sleep. The last two columns are what the default may take: beside
