@@ -82,7 +82,7 @@ def run_demo() -> list[dict[str, object]]:
 
 
 def neighbours_page(rows: Sequence[dict[str, object]], demo: Sequence[dict[str, object]], encoder: str) -> ResultPage:
-    parts = [ABOUT, Table(rows), *([Table(demo, "The demo")] if demo else [])]
+    parts: list[str | Table] = [ABOUT, Table(rows), *([Table(demo, "The demo")] if demo else [])]
     title = f"Commands beside a busy process, with the built-in encoder and {encoder}"
     return ResultPage("neighbours_cpu", title, parts, csv=rows)
 

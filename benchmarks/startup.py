@@ -31,8 +31,8 @@ EXPORTED, HELP = "predict, exported", "--help"
 # Seconds that a command may take, or that it may take longer than torch's import.
 MORE_THAN_TORCH, ALLOWED = 1.0, {EXPORTED: 0.8, HELP: 0.5}
 ABOUT = """From the start of the process to its end, files in the machine's cache, modules and kernels compiled before:
-a first round is not counted. The model is the demo's, with the built-in encoder; the exported one runs without torch.
-Each run is a process of its own, all take turns, and the medians count."""
+a first round is not counted. The model has the demo's settings, the built-in encoder and new weights; the exported one
+runs without torch. Each run is a process of its own, all take turns, and the medians count."""
 
 
 def run_startup(before: str, rounds: int) -> list[dict[str, object]]:
@@ -52,7 +52,7 @@ def run_startup(before: str, rounds: int) -> list[dict[str, object]]:
     for name in commands:
         seconds_of_trees = {tree: f"{times[name, tree]:.2f} s" for tree in trees}
         allowed = ALLOWED.get(name, torch + MORE_THAN_TORCH)
-        rows.append({"command": name} | seconds_of_trees | {"allowed": f"{allowed:.2f} s"})
+        rows.append({"command": name, **seconds_of_trees, "allowed": f"{allowed:.2f} s"})
     return rows
 
 
@@ -89,7 +89,7 @@ def run_command(arguments: Sequence[str], variables: Mapping[str, str]) -> None:
     compiled once."""
     kept = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     done = subprocess.run(
-        [sys.executable, *arguments], env=kept | variables, capture_output=True, text=True, check=False
+        [sys.executable, *arguments], env={**kept, **variables}, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
