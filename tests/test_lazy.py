@@ -9,9 +9,10 @@ import pytest
 
 import spansieve
 from spansieve import crf
+from spansieve.crf.kernels import cpu
 
 
-@pytest.mark.parametrize("package", [spansieve, crf])
+@pytest.mark.parametrize("package", [spansieve, crf, cpu])
 def test_a_package_offers_its_members_and_no_others(package):
     assert dir(package) == sorted(package.__all__)
     for name in set(package.__all__) - {"__version__"}:
@@ -35,7 +36,7 @@ def test_the_library_is_silent_until_logging_is_set_up():
 def test_torch_comes_with_the_first_member_that_needs_it():
     program = (
         "import sys\n"
-        "import spansieve, spansieve.crf, spansieve.crf.kernels.cpu, spansieve.evaluation\n"
+        "import spansieve, spansieve.crf, spansieve.crf.kernels.cpu.filter, spansieve.evaluation\n"
         "assert 'torch' not in sys.modules\n"
         "from spansieve.crf import SemiMarkov\n"
         "assert 'torch' in sys.modules\n"

@@ -36,6 +36,7 @@ BESIDE = {
         "crf/evidence.py",
         "crf/flat_segments.py",
         "crf/losses.py",
+        "data/alignment.py",
         "data/overlap_resolution.py",
         "data/formats/files.py",
         "data/formats/jsonl.py",

@@ -31,6 +31,8 @@ COMMANDS = {
         speed.service_hostile,
         speed.nested_speed,
         speed.soft_filters,
+        speed.startup,
+        speed.neighbours,
     ),
     "What single ideas are worth": (
         experiments.active_learning,

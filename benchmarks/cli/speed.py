@@ -284,3 +284,31 @@ def soft_filters(seconds: SecondsEach = 0.05, out: Out = RESULTS) -> None:
     show(module.break_even(rows))
     show(bounded)
     write(module.soft_filters_page(rows, bounded), out)
+
+
+def startup(
+    before: Annotated[str, typer.Option(help="the revision of this repository to compare with", show_default=False)],
+    rounds: Rounds = 7,
+    out: Out = RESULTS,
+) -> None:
+    """How long the prediction of one sentence takes from the command line, before and after."""
+    from benchmarks.startup import run_startup, startup_page
+
+    rows = run_startup(before, rounds)
+    show(rows)
+    write(startup_page(rows, before), out)
+
+
+def neighbours(
+    encoder: Annotated[Path, typer.Argument(help="the folder of a Hugging Face encoder", show_default=False)],
+    rounds: Rounds = 1,
+    demo: Annotated[bool, typer.Option("--demo", help="run the demo, too: some minutes more")] = False,
+    out: Out = RESULTS,
+) -> None:
+    """Training and prediction beside a busy process, by how many threads there are and how they wait."""
+    from benchmarks.neighbours import neighbours_page, run_demo, run_neighbours
+
+    rows = run_neighbours(encoder, rounds, lambda row: Console().print(*row.values(), highlight=False))
+    show(rows)
+    of_demo = run_demo() if demo else []
+    write(neighbours_page(rows, of_demo, encoder.name), out)

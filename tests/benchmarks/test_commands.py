@@ -34,7 +34,7 @@ def test_the_module_runs_as_a_program_that_lists_every_command_soon():
         command, cwd=ROOT, env=os.environ | {"COLUMNS": "80"}, capture_output=True, text=True, check=True
     )
     assert "Usage: python -m benchmarks" in found.stdout
-    assert len(NAMES) == 26
+    assert len(NAMES) == 28
     assert [name for name in NAMES if f" {name} " not in found.stdout] == []
 
 

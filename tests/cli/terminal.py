@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -31,11 +33,17 @@ class Terminal:
     def __call__(self, *arguments: object, stdin: bytes = b"") -> Answer:
         self.monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        variables = dict(os.environ)
         try:
             self.program()
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
+        finally:
+            # A command's own process ends with it.
+            gc.unfreeze()
+            os.environ.clear()
+            os.environ.update(variables)
         captured = self.capsys.readouterr()
         return Answer(code, captured.out, captured.err)
 

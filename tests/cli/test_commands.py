@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import time
 import pytest
 
 from spansieve import __version__
-from spansieve.cli import train
+from spansieve.cli import train, without_collection
 from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 COMMANDS = (
@@ -77,10 +78,42 @@ def test_help_is_quick():
         "        main()\n"
         "    except SystemExit as end:\n"
         "        assert not end.code\n"
-        "large = {'torch', 'transformers', 'accelerate', 'numba', 'matplotlib', 'spacy'} & set(sys.modules)\n"
+        "large = {'torch', 'transformers', 'accelerate', 'numba', 'numpy', 'matplotlib', 'spacy'} & set(sys.modules)\n"
         "assert not large, large\n"
     )
     subprocess.run([sys.executable, "-c", program, *COMMANDS], check=True, capture_output=True, timeout=60)
+
+
+def test_a_sentence_is_predicted_with_little_loaded(terminal, model):
+    """Of ours the one command; of others what computes. Kernels that are compiled already need no compiler."""
+    sentence = "Ada lives in Rome."
+    answer = terminal("predict", model, sentence)
+    program = (
+        "import gc, sys\n"
+        "from spansieve.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code\n"
+        "assert gc.isenabled() and gc.get_freeze_count()\n"
+        "large = {'rich', 'transformers', 'tokenizers', 'scipy.linalg', 'torch._dynamo', 'spansieve.cli.train'}\n"
+        "assert not large & set(sys.modules), large & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-c", program, "predict", model, sentence]
+    alone = subprocess.run(command, check=True, capture_output=True, text=True, encoding="utf-8", timeout=60)
+    assert alone.stdout == answer.out
+
+
+def refuse(is_collecting: bool) -> None:
+    assert not is_collecting
+    raise ValueError("a damaged model")
+
+
+def test_garbage_is_collected_again_after_an_error():
+    with pytest.raises(ValueError, match="damaged"), without_collection():
+        refuse(gc.isenabled())
+    gc.unfreeze()
+    assert gc.isenabled()
 
 
 def test_the_version(terminal):

@@ -124,14 +124,13 @@ def check_refused(answer, written: set[str], path: str, codes: tuple[int, ...] =
 def test_every_argument_that_is_a_path_is_in_the_table():
     """By its type, its name or its help; what is a text, a name or a number is none."""
     before = {(line[0], word) for line in COMMANDS.values() for word, after in pairwise(line) if "PATH" in after}
-    for command in cli.COMMANDS:
-        name = command.__name__.replace("_", "-")
-        for parameter in inspect.signature(command).parameters.values():
+    for name in cli.COMMANDS:
+        for parameter in inspect.signature(cli.command_named(name)).parameters.values():
             if "Path" in parameter.annotation or parameter.annotation in PATH_TYPES:
                 option = OPTION_NAMES.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
                 is_argument = parameter.default is parameter.empty and "Option" not in parameter.annotation
                 assert is_argument or (name, option) in before or (name, parameter.name) in ARGUMENTS, (name, option)
-    assert {line[0] for line in COMMANDS.values()} == {c.__name__.replace("_", "-") for c in cli.COMMANDS} - {"example"}
+    assert {line[0] for line in COMMANDS.values()} == cli.COMMANDS.keys() - {"example"}
 
 
 @pytest.mark.parametrize("command", [*DATA, *TEXTS, *MODELS, *OTHERS])

@@ -11,9 +11,7 @@ from spansieve.cli.data import FORMAT_HELP, ReadOptions, read_options, show_note
 from spansieve.cli.inputs import read_labelled, read_with_warnings
 from spansieve.cli.options import DataFormat
 from spansieve.cli.outputs import Console
-from spansieve.data.batching import described_part, split_examples
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
-from spansieve.data.overlap_resolution import flat_examples
 from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
@@ -49,6 +47,8 @@ def convert(
     read = from_format or format_of(source)
     examples = read_labelled(source, read, reading, **read_options(option))
     if flat:
+        from spansieve.data.overlap_resolution import flat_examples
+
         examples, dropped = flat_examples(examples)
         writing.add("overlapping entities dropped by --flat", count=dropped)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +74,8 @@ def split(
 
     Example: spansieve split data.jsonl --into train.jsonl dev.jsonl test.jsonl --fractions 0.8,0.1,0.1
     """
+    from spansieve.data.batching import described_part, split_examples
+
     targets = [*into, *(more or ())]
     wanted = _fractions(fractions, len(targets))
     for target in targets:

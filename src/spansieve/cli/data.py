@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 
 from spansieve.cli.options import JsonFile
 from spansieve.cli.outputs import Console, write_json
-from spansieve.data.corpus_stats import DataReport, SplitReport, report_of
 from spansieve.data.example import DataError, Example
 from spansieve.data.formats import FORMATS, format_of, read_examples
 from spansieve.data.formats.files import annotators_in
 from spansieve.data.reader_warnings import ReaderWarnings
-from spansieve.evaluation.agreement import AgreementReport, agreement_of
+
+if TYPE_CHECKING:
+    from spansieve.data.corpus_stats import DataReport, SplitReport
+    from spansieve.evaluation.agreement import AgreementReport
 
 MAX_WIDTHS_SHOWN = 15
 MAX_TEXTS_SHOWN = 10  # that annotators disagree on
@@ -57,7 +59,11 @@ def data(
             options = read_options(option) | ({"annotator": who} if who else {})
             splits[who or name] = read_examples(path, format, notes[name], **options)
     if agreement:
+        from spansieve.evaluation.agreement import agreement_of
+
         return _show_agreement(Console(), agreement_of(splits), json_file)
+    from spansieve.data.corpus_stats import report_of
+
     report = report_of(splits, max_width, {name: noted.counts for name, noted in notes.items()})
     write_json(report, json_file)
     console = Console()

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
+from spansieve.cli import without_collection
 from spansieve.data.example import MAX_TEXT, check_length
 from spansieve.data.formats.files import MAX_LINE, parsed_json
 
@@ -227,12 +228,13 @@ def load_predictor(
     that promise."""
     from spansieve.prediction.onnx.folder import is_export
 
-    if not is_export(model):
-        from spansieve.integrations.hub import load
+    with without_collection():
+        if not is_export(model):
+            from spansieve.integrations.hub import load
 
-        return load(model, device, probability=probability, guarantee=guarantee)
-    if device != "cpu":
-        raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
-    from spansieve.prediction.onnx import load as load_export
+            return load(model, device, probability=probability, guarantee=guarantee)
+        if device != "cpu":
+            raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
+        from spansieve.prediction.onnx import load as load_export
 
-    return load_export(model, threads, probability=probability, guarantee=guarantee)
+        return load_export(model, threads, probability=probability, guarantee=guarantee)

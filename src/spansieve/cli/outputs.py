@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 from rich.console import ConsoleOptions, RenderableType
@@ -18,6 +16,7 @@ from rich.text import Text
 
 from spansieve.cli.options import Tool
 from spansieve.data.formats.files import json_line as json_line
+from spansieve.data.formats.files import opened as opened
 from spansieve.persistence.manifest import name_of
 
 if TYPE_CHECKING:
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-
-
-def opened(output: Path | None) -> AbstractContextManager[IO[str]]:
-    """Open a file to write, with line ends as they are given, or standard output."""
-    return nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="")
 
 
 def write_json(report: Any, file: Path | None) -> None:

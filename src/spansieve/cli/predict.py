@@ -24,7 +24,7 @@ from spansieve.cli.options import (
     TextColumn,
     Whole,
 )
-from spansieve.cli.outputs import Console, highlighted, json_line, opened
+from spansieve.data.formats.files import json_line, opened
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
@@ -109,8 +109,7 @@ def predict(
         )
     records = chain(records, fixed_records)
     if predictor.promise is not None and form != "jsonl":
-        message = f"under the guarantee {predictor.promise.describe()}"
-        Console(stderr=True).print(message, highlight=False, markup=False, soft_wrap=True)
+        _note(f"under the guarantee {predictor.promise.describe()}")
     with opened(output) as target:
         if form == "conll":
             found = partial(predictor.examples, sentences=sentences, constraints=constraints)
@@ -163,11 +162,13 @@ def _write_table(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]
         writer.writerows((*(record.get(name) for name in names), *cells) for cells in entity_rows(entities))
     if left_out:
         message = f"not in the table, since it has the columns of the first text: {', '.join(sorted(left_out))}"
-        Console(stderr=True).print(f"{message}; --as jsonl has them", highlight=False, markup=False, soft_wrap=True)
+        _note(f"{message}; --as jsonl has them")
 
 
 def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], labels: tuple[str, ...]) -> None:
     """Write highlighted text, that of a file below the file's name."""
+    from spansieve.cli.outputs import Console, highlighted
+
     console = Console(file=target, soft_wrap=True, highlight=False)
     name = None
     for record, entities in predicted:
@@ -193,8 +194,13 @@ def _write_conll(
             tags = tags_of_segments(example.segments, len(example), "BIO")
             target.write("".join(f"{token} {tag}\n" for token, tag in zip(example.tokens, tags)) + "\n")
     if lost:
-        message = f"{lost:,} entities within others left out, since tags are flat; --as jsonl has them"
-        Console(stderr=True).print(message, highlight=False)
+        _note(f"{lost:,} entities within others left out, since tags are flat; --as jsonl has them")
+
+
+def _note(message: str) -> None:
+    from spansieve.cli.outputs import Console
+
+    Console(stderr=True).print(message, highlight=False, markup=False, soft_wrap=True)
 
 
 # ---- Constraints on the entities -------------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from spansieve.segments import NamedSegment
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # The probability of an entity under a model that filters: its marginal given what the filter kept, or that times the
 # filter's own probability of the span's label. Under other models both are the marginal.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from numba import njit
+from numba.core.registry import cpu_target
 
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
 from spansieve.crf.kernels import cpu, reference
@@ -122,8 +125,11 @@ def run_alone(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+EVERY_KERNEL = "from spansieve.crf.kernels import cpu\nkernels = [getattr(cpu, name) for name in cpu.__all__]\n"
+
+
 def test_kernels_come_without_torch():
-    run_alone("import sys, spansieve.crf.kernels.cpu; assert 'torch' not in sys.modules")
+    run_alone(f"{EVERY_KERNEL}import sys; assert 'torch' not in sys.modules")
 
 
 def test_importing_the_package_does_nothing_but_that():
@@ -141,7 +147,48 @@ assert dict(os.environ) == before
 
 
 def test_importing_the_kernels_starts_no_thread_of_ours():
-    run_alone("import threading, spansieve.crf.kernels.cpu; assert threading.active_count() == 1")
+    run_alone(f"{EVERY_KERNEL}import threading; assert threading.active_count() == 1")
+
+
+DOUBLED = """
+import sys
+import numpy as np
+from spansieve.crf.kernels.cpu.jit import allocating
+
+@allocating
+def doubled(values):
+    return values * FACTOR
+
+@allocating
+def increased(values):
+    return values + 1.0
+
+assert doubled(np.ones(3)).tolist() == [FACTOR] * 3
+was_compiled = "numba.np.arraymath" in sys.modules  # what Numba imports to compile anything
+assert was_compiled is (sys.argv[1] == "compiled"), was_compiled
+if len(sys.argv) > 2:
+    assert increased(np.ones(3)).tolist() == [2.0] * 3
+"""
+
+
+def test_compiled_code_is_loaded_from_disk_without_the_compiler(tmp_path):
+    program, variables = tmp_path / "program.py", os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run(factor: float, *arguments: str) -> None:
+        program.write_text(DOUBLED.replace("FACTOR", str(factor)))
+        subprocess.run([sys.executable, program, *arguments], check=True, timeout=120, env=variables)
+
+    run(2.0, "compiled")
+    assert len([*(tmp_path / "cache").rglob("*.nbi")]) == 1  # of what was called
+    run(2.0, "loaded", "and compile another function then")
+    run(2.5, "compiled")  # the source is another
+
+
+def test_a_numba_that_keeps_code_in_another_way_loads_it_in_its_own():
+    cache = jit._CacheOfUsed(lambda values: values)
+    cache.__dict__["_cache"] = SimpleNamespace(load_overload=lambda *_: "loaded by Numba", cache_path="here")
+    assert cache.load_overload("signature", cpu_target.target_context) == "loaded by Numba"
+    assert cache.cache_path == "here"
 
 
 # ---- Threads and processes -------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 
 from spansieve.data.example import DataError
 from spansieve.data.formats.files import read_bytes, read_text
-from spansieve.data.formats.tables import form_of_header
 
 OPENING = 1_000_000  # bytes to look at first
 _FOLDER_MARKS = (
@@ -51,8 +50,11 @@ def format_of(path: Path) -> str:
     if has_name or re.match(r'\[\s*[\[{]|\{\s*"', opening):
         return _format_of_record(_first_record(opening) or _first_record(read_text(path)))
     first = opening.split("\n", 1)[0]
-    if name.lower().endswith(".tsv") and form_of_header(first.split("\t")):
-        return "tsv"
+    if name.lower().endswith(".tsv"):
+        from spansieve.data.formats.tables import form_of_header  # NumPy comes with it
+
+        if form_of_header(first.split("\t")):
+            return "tsv"
     words = first.split()
     if words and all(word.find("|", 1) > 0 for word in words) and _TAG.fullmatch(words[-1].rpartition("|")[2]):
         return "iob-lines"

@@ -8,9 +8,10 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -56,6 +57,11 @@ def read_text(path: str | Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"{path} line {line}: must be UTF-8, got byte 0x{data[error.start]:02x}; convert it with iconv"
         raise DataError(message) from error
+
+
+def opened(output: Path | None) -> AbstractContextManager[IO[str]]:
+    """Open a file to write, with line ends as they are given, or standard output."""
+    return nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="")
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:

@@ -23,7 +23,7 @@ from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.persistence.manifest import ModelError, refusing
 from spansieve.prediction.onnx.folder import BESIDE, DECODER, ENCODER, SCORERS, Description, read_description
 from spansieve.prediction.onnx.graph_validation import check_graph
-from spansieve.prediction.onnx.session import Session, usable_cores
+from spansieve.prediction.onnx.session import Session, openmp_threads
 from spansieve.prediction.onnx.token_vectors import Encoder, encoder_of
 from spansieve.prediction.promises import promise_for
 from spansieve.prediction.text_predictor import TextPredictor
@@ -40,11 +40,11 @@ def load(
     probability: Probability = "given-candidates",
     guarantee: str | None = None,
 ) -> OnnxPredictor:
-    """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default one for each core. Needs no
-    network and no torch, and runs no code from the folder. With a `guarantee` that `spansieve calibrate` left there,
-    such as miss=0.01, predictions are under that promise."""
+    """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default OMP_NUM_THREADS or one for
+    each core. Needs no network and no torch, and runs no code from the folder. With a `guarantee` that `spansieve
+    calibrate` left there, such as miss=0.01, predictions are under that promise."""
     check_probability(probability)
-    folder, threads = Path(folder), threads or usable_cores()
+    folder, threads = Path(folder), threads or openmp_threads()
     promise = None if guarantee is None else promise_for(folder, guarantee)
     description = read_description(folder)
     with refusing(f"{folder / DECODER} cannot be used"):

@@ -78,6 +78,12 @@ def _register_small_arena() -> None:
     runtime.create_and_register_allocator(runtime.OrtMemoryInfo("Cpu", kind, 0, where), arena)
 
 
+def openmp_threads() -> int:
+    """Return the number of threads that OMP_NUM_THREADS sets, as torch takes it; one for each core without it."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return max(1, int(first)) if first.isdigit() else usable_cores()
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may run on, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
@@ -17,6 +17,9 @@ from spansieve.nn.word_vectors import WordVectors
 from spansieve.persistence.manifest import ModelError, refusing
 from spansieve.prediction.onnx.folder import ENCODER, TOKENIZER, Description
 from spansieve.prediction.onnx.session import Session
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 MOST_SUBWORDS = 16_384  # read at once, padding included
 
@@ -27,6 +30,8 @@ def encoder_of(folder: Path, description: Description, threads: int, is_trial: b
         with refusing(f"{folder} has word vectors that cannot be used"):
             vectors = WordVectors.load(folder) if description.model.builtin.vectors is not None else None
         return WordEncoder(session, WordFeatures(description.model.builtin.rows, vectors))
+    from tokenizers import Tokenizer
+
     with refusing(f"{folder / TOKENIZER} is no tokenizer"):  # tokenizers may even panic
         tokenizer = Tokenizer.from_str((folder / TOKENIZER).read_text(encoding="utf-8"))
         tokenizer.encode_special_tokens = description.splits_special

@@ -4,32 +4,21 @@ Axes: B sentences, L tokens, K widths, Y labels (or tags), N candidates. Each fu
 only where the work outweighs the cost of starting them.
 """
 
-from spansieve.crf.kernels.cpu.chain_sweeps import Predecessors, allowed_chain_best, linear_chain_sums
-from spansieve.crf.kernels.cpu.dense_filter import is_dense_cheaper, kept_scores
-from spansieve.crf.kernels.cpu.dense_skip import dense_skip_best, dense_skip_sums
-from spansieve.crf.kernels.cpu.filter import filter_spans, segments_from_scores
-from spansieve.crf.kernels.cpu.filtered_sweeps import filtered_best, filtered_sums
-from spansieve.crf.kernels.cpu.laminar_sweeps import nested_best, nested_sums
-from spansieve.crf.kernels.cpu.semi_markov_sweeps import linear_chain_best, semi_markov_best, semi_markov_sums
-from spansieve.crf.kernels.cpu.sums import dense_expectations, weighted_expectations
+from spansieve._lazy import lazy_members
 
-__all__ = [
-    "Predecessors",
-    "allowed_chain_best",
-    "dense_expectations",
-    "dense_skip_best",
-    "dense_skip_sums",
-    "filter_spans",
-    "filtered_best",
-    "filtered_sums",
-    "is_dense_cheaper",
-    "kept_scores",
-    "linear_chain_best",
-    "linear_chain_sums",
-    "nested_best",
-    "nested_sums",
-    "segments_from_scores",
-    "semi_markov_best",
-    "semi_markov_sums",
-    "weighted_expectations",
-]
+_MODULES = {
+    "chain_sweeps": ("Predecessors", "allowed_chain_best", "linear_chain_sums"),
+    "dense_filter": ("is_dense_cheaper", "kept_scores"),
+    "dense_skip": ("dense_skip_best", "dense_skip_sums"),
+    "filter": ("filter_spans", "segments_from_scores"),
+    "filtered_sweeps": ("filtered_best", "filtered_sums"),
+    "laminar_sweeps": ("nested_best", "nested_sums"),
+    "semi_markov_sweeps": ("linear_chain_best", "semi_markov_best", "semi_markov_sums"),
+    "sums": ("dense_expectations", "weighted_expectations"),
+}
+__all__ = sorted(name for names in _MODULES.values() for name in names)
+__getattr__ = lazy_members(__name__, _MODULES)  # so that a model compiles, or loads, what it uses
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,18 +6,59 @@ import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from numba import njit
+from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+class _CacheOfUsed:
+    """Numba's cache of a function on disk, found when the function is first called rather than when it is defined.
+
+    To load compiled code Numba would first import all that it could compile, and SciPy with it, which takes longer
+    than a sentence does. What code on disk needs of that is the allocator alone.
+    """
+
+    def __init__(self, function: Callable) -> None:
+        self._function = function
+
+    @functools.cached_property
+    def _cache(self) -> FunctionCache:
+        return FunctionCache(self._function)
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)
+        try:
+            loaded = self._cache._load_overload(signature, target_context)
+        except (OSError, AttributeError):  # being written by another process, or another version of Numba
+            loaded = None
+        # Numba's own way, after which it can compile.
+        return self._cache.load_overload(signature, target_context) if loaded is None else loaded
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+
+def _cached(**options: Any) -> Callable[[Callable], Callable]:
+    """Return the decorator that compiles a function at its first call, and keeps it on disk for other processes."""
+
+    def decorate(function: Callable) -> Callable:
+        dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+        dispatcher._cache = _CacheOfUsed(function)
+        return dispatcher
+
+    return decorate
+
+
 # May allocate. Elsewhere `_nrt=False` turns Numba's reference counting off: counts are atomic operations, taken for
 # every view of an array, and would cost more than the arithmetic. Such code works on arrays that its caller holds.
-allocating = njit(**OPTIONS)
-compiled = njit(**OPTIONS, _nrt=False)
+allocating = _cached()
+compiled = _cached(_nrt=False)
 # Contraction to fused multiply-add rounds less, and infinities keep their meaning.
-vectorised = njit(**OPTIONS, _nrt=False, fastmath={"contract"})
+vectorised = _cached(_nrt=False, fastmath={"contract"})
 # Reductions may be reordered, so that they can be vectorised: no NaN reaches a kernel, the distributions see to that.
-reduction = njit(**OPTIONS, _nrt=False, fastmath={"reassoc", "nnan", "nsz", "contract"})
+reduction = _cached(_nrt=False, fastmath={"reassoc", "nnan", "nsz", "contract"})
 
 WORTH_A_THREAD = 1 << 19  # scores; below this a thread costs more than it saves
 
