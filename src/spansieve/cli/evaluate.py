@@ -61,6 +61,7 @@ def evaluate(
     """
     from spansieve.cli.inputs import load_predictor, read_with_warnings
     from spansieve.cli.terminal import confusion_table, errors_table, reliability_table
+    from spansieve.evaluation.plots import check_can_draw, draw_reliability
     from spansieve.prediction.model_evaluation import assess
 
     if precision is not None and not 0 < precision <= 1:
@@ -69,6 +70,8 @@ def evaluate(
         if path.suffix.lower() not in ERROR_FILES or not path.parent.is_dir():
             wanted = f"--errors must be a {' or '.join(ERROR_FILES)} file in a folder that exists"
             raise typer.BadParameter(f"{wanted}, got {path}")
+    if calibration is not None:
+        check_can_draw()  # before minutes of work
     console = Console(highlight=False)
     predictor = load_predictor(model, device, probability)
     if unlabelled:
@@ -92,8 +95,6 @@ def evaluate(
     if precision is not None:
         _show_thresholds(console, assessment, precision)
     if calibration is not None:
-        from spansieve.evaluation.plots import draw_reliability
-
         console.print(reliability_table(assessment.calibration))
         draw_reliability(assessment.calibration, calibration, title=data.name)
         console.print(f"drawn to {escape(str(calibration))}", soft_wrap=True)

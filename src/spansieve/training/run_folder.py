@@ -4,7 +4,7 @@ run.json       configuration, fingerprint of the data, processes, first weights:
 checkpoints/   where training stands
 model/         the best on dev: what `spansieve predict` takes
 results.json   configuration, history, scores
-curves.png     loss and dev scores over the epochs
+curves.png     loss and dev scores over the epochs, where Matplotlib is installed
 logs/          what a tracker has logged
 teacher.safetensors   of a distilled model: the distributions that it learned
 """
