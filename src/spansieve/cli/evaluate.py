@@ -192,7 +192,7 @@ def _write_errors(path: Path, title: str, examples: Sequence[Example], assessmen
         page = error_page(title, examples, predicted, assessment.errors).encode("utf-8", "xmlcharrefreplace")
         path.write_bytes(page)
         return
-    with path.open("w", encoding="utf-8") as target:
+    with path.open("w", encoding="utf-8", newline="\n") as target:
         for error in assessment.errors.errors:
             example = examples[error.sentence]
             sides = {
@@ -251,7 +251,7 @@ def calibrate(
     promises = make(predictor, examples, **levels, confidence=confidence, margin=margin)
     if json_file is not None:
         lines = json.dumps([promise.to_dict() for promise in promises], indent=2, ensure_ascii=False)
-        json_file.write_text(lines + "\n", encoding="utf-8")
+        json_file.write_text(lines + "\n", encoding="utf-8", newline="\n")
     write_promises(Path(model), promises)
     for promise in promises:
         console.print(escape(promise.describe()), soft_wrap=True)

@@ -4,20 +4,59 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
-from numba import njit
+from numba import config, njit
 
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+def _cached(**options: Any) -> Callable[[Callable], Any]:
+    """Make a decorator that compiles, and keeps what was compiled where Numba keeps it: in NUMBA_CACHE_DIR, beside the
+    source or in the user's home. Where none can be written, in the folder for temporary files, or nowhere."""
+    options = {"nogil": True, "error_model": "numpy", **options}
+
+    def compile(function: Callable) -> Any:
+        try:
+            return njit(function, cache=True, **options)
+        except RuntimeError:  # no place that can be written
+            folder, before = _temporary_cache(), config.CACHE_DIR
+        if folder is None:
+            return njit(function, **options)
+        try:
+            config.CACHE_DIR = folder  # which is looked at here only
+            return njit(function, cache=True, **options)
+        finally:
+            config.CACHE_DIR = before
+
+    return compile
+
+
+@functools.cache
+def _temporary_cache() -> str | None:
+    """A folder for code that is run, and so one that nobody else can write."""
+    user = os.getuid() if hasattr(os, "getuid") else None  # elsewhere every user has temporary files of their own
+    try:
+        folder = Path(tempfile.gettempdir(), "spansieve-numba" if user is None else f"spansieve-numba-{user}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_ours = user is None or (found.st_uid == user and not found.st_mode & 0o077)
+    return str(folder) if stat.S_ISDIR(found.st_mode) and is_ours and os.access(folder, os.W_OK) else None
+
+
 # May allocate. Elsewhere `_nrt=False` turns Numba's reference counting off: counts are atomic operations, taken for
 # every view of an array, and would cost more than the arithmetic. Such code works on arrays that its caller holds.
-allocating = njit(**OPTIONS)
-compiled = njit(**OPTIONS, _nrt=False)
+allocating = _cached()
+compiled = _cached(_nrt=False)
 # Contraction to fused multiply-add rounds less, and infinities keep their meaning.
-vectorised = njit(**OPTIONS, _nrt=False, fastmath={"contract"})
+vectorised = _cached(_nrt=False, fastmath={"contract"})
 # Reductions may be reordered, so that they can be vectorised: no NaN reaches a kernel, the distributions see to that.
-reduction = njit(**OPTIONS, _nrt=False, fastmath={"reassoc", "nnan", "nsz", "contract"})
+reduction = _cached(_nrt=False, fastmath={"reassoc", "nnan", "nsz", "contract"})
 
 WORTH_A_THREAD = 1 << 19  # scores; below this a thread costs more than it saves
 
