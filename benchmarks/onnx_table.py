@@ -54,7 +54,7 @@ def run_onnx_table(model: Path, examples: Sequence[Example], rounds: int, thread
     with tempfile.TemporaryDirectory() as room:
         contenders, encoder = _contenders(model, Path(room))
         sentences = Path(room) / "sentences.json"
-        sentences.write_text(json.dumps([example.tokens for example in examples]), encoding="utf-8")
+        sentences.write_text(json.dumps([example.tokens for example in examples]), encoding="utf-8", newline="\n")
         for turn in range(rounds + 1):
             for contender in contenders:
                 run = _run(contender, sentences, threads)

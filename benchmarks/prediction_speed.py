@@ -182,7 +182,7 @@ def _spanmarker(tagger: Tagger, tokens: list[list[str]], python: Path) -> dict[s
         encoder.save(Path(place))
         encoder.model.save_pretrained(place)
         sentences = Path(place) / "sentences.json"
-        sentences.write_text(json.dumps(read))
+        sentences.write_text(json.dumps(read), encoding="utf-8", newline="\n")
         script, threads = str(spanmarker_speed.__file__), str(torch.get_num_threads())
         command = [str(python), script, place, str(sentences), threads, *map(str, SPANMARKER_SIZES)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -45,6 +45,6 @@ def peak_memory(reset: bool = False) -> int:
     """
     if reset:
         ctypes.CDLL(None).malloc_trim(0)  # what was freed and kept for later would hide the first megabytes
-        Path("/proc/self/clear_refs").write_text("5")
-    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM"))
+        Path("/proc/self/clear_refs").write_bytes(b"5")
+    line = next(x for x in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if x.startswith("VmHWM"))
     return int(line.split()[1]) * 1024

@@ -71,7 +71,7 @@ class ResultPage:
             if rows:
                 _write_csv(folder / f"{name}.csv", rows)
         path = folder / f"{self.stem}.md"
-        path.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+        path.write_text("\n\n".join(lines) + "\n", encoding="utf-8", newline="\n")
         return path
 
 
@@ -143,7 +143,7 @@ def this_machine(device: str) -> str:
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -121,8 +121,8 @@ def _trained(
         minutes, processor = time.perf_counter() - begin, _processor_seconds() - before
         figures = {"dev": f1(splits.dev), "test": f1(splits.test)}
         figures |= {"minutes": minutes / 60, "processor_minutes": processor / 60}
-        (run / TRAINED).write_text(json.dumps(figures) + "\n")
-    return Trained(name, model, **json.loads((run / TRAINED).read_text()))
+        (run / TRAINED).write_text(json.dumps(figures) + "\n", encoding="utf-8", newline="\n")
+    return Trained(name, model, **json.loads((run / TRAINED).read_text(encoding="utf-8")))
 
 
 def _spacy(*arguments: object) -> None:

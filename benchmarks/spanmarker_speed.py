@@ -23,7 +23,7 @@ def main(encoder: str, sentences: str, threads: str, *batch_sizes: str) -> None:
     torch.set_num_threads(int(threads))
     model = SpanMarkerModel.from_pretrained(encoder, labels=LABELS, model_max_length=256, entity_max_length=WIDEST)
     model.eval()
-    tokens = json.loads(Path(sentences).read_text())
+    tokens = json.loads(Path(sentences).read_text(encoding="utf-8"))
     model.predict(tokens[:8])
     seconds = {}
     for size in map(int, batch_sizes):

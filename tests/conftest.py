@@ -1,12 +1,19 @@
-"""Set before Triton is first imported: without a GPU its kernels run in the interpreter, on CPU tensors."""
+"""Set before Triton is first imported: without a GPU its kernels run in the interpreter, on CPU tensors. And tests that
+need a newer torch than there is are skipped."""
 
 import os
+from importlib.util import find_spec
 
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+if find_spec("torch.onnx.ops") is None:
+    from spansieve.prediction.onnx import export
+
+    export._check_packages = lambda: pytest.skip("to export a model, torch must be 2.8 or later")
 
 # How fast examples are drawn says how busy the machine is.
 settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])

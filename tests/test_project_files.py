@@ -87,3 +87,14 @@ def _required_python(pin: Requirement) -> str:
     except PackageNotFoundError:
         return ""
     return (found.metadata["Requires-Python"] or "") if found.version in pin.specifier else ""
+
+
+def test_every_system_and_python_is_tested_and_the_oldest_versions():
+    systems = yaml.safe_load((ROOT / ".github" / "workflows" / "systems.yml").read_text(encoding="utf-8"))
+    assert systems["jobs"]["test"]["strategy"]["matrix"]["os"] == ["windows-latest", "macos-latest"]
+    assert WORKFLOW["jobs"]["test"]["strategy"]["matrix"]["python"] == ["3.10", "3.11", "3.12", "3.13"]
+    assert {"run": "make test-oldest"} in WORKFLOW["jobs"]["oldest"]["steps"]
+    paths = [word for step in systems["jobs"]["test"]["steps"] for word in step.get("run", "").split()]
+    tests = [path for path in paths if path.startswith("tests/")]
+    assert len(tests) > 5
+    assert all((ROOT / path).exists() for path in tests)

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -94,7 +94,7 @@ def planned(command: Callable[..., None]) -> Callable[..., None]:
 
 def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters that a user gives."""
-    hints = get_type_hints(function, localns={"Plan": object}, include_extras=True)  # a plan is no such type here
+    hints = inspect.get_annotations(function, locals={"Plan": object}, eval_str=True)  # a plan is no such type here
     parameters = inspect.signature(function).parameters.values()
     return [one.replace(annotation=hints[one.name]) for one in parameters if one.name != "plan"]
 

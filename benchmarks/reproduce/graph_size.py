@@ -76,7 +76,7 @@ class Watcher:
             plan = batches_by_length(list(map(len, sentences)), MOST_TOKENS, SENTENCES)
             self._batches = [tagger.batch([sentences[i] for i in batch]) for batch in plan]
         nodes, edges = self._counted(tagger)
-        with self.path.open("a") as file:
+        with self.path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(json.dumps([step, nodes, edges]) + "\n")
 
     def _counted(self, tagger: Tagger) -> tuple[float, float]:
@@ -107,7 +107,9 @@ def watched_run(plan: Plan, seed: int) -> Watched:
         corpus, use_cpu = plan.corpus, plan.device == "cpu"
         train(run.config, corpus.train, corpus.dev, folder, resume=True, use_cpu=use_cpu, before_step=watcher)
     history = json.loads((folder / RESULTS).read_text(encoding="utf-8"))["history"]
-    by_step = {look.step: look for look in map(_look, path.read_text().splitlines())}  # a resumed run looks again
+    by_step = {
+        look.step: look for look in map(_look, path.read_text(encoding="utf-8").splitlines())
+    }  # a resumed run looks again
     looks = [by_step[step] for step in sorted(by_step)]
     return Watched(seed, looks, [entry["step"] for entry in history], [entry["dev"]["f1"] for entry in history])
 

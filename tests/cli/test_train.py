@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from spansieve.cli.terminal import duration
 from spansieve.data.batching import split_examples
 from spansieve.data.formats import read_examples, write_examples
+from spansieve.evaluation.plots import draw_curves
 from spansieve.training import run, trainer
 from spansieve.training.run_folder import fingerprint
 from tests.training import runs
@@ -44,6 +46,20 @@ def test_labelled_text_in_a_scored_model_out(terminal, corpus, train):
     assert "the model is in run/model, all figures in run/results.json" in answer.out
     assert max(map(len, answer.out.splitlines())) <= 80
     assert (corpus / "run" / "model" / "model.safetensors").exists()
+
+
+def test_training_and_scoring_need_no_matplotlib(terminal, corpus, train, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(run, "draw_curves", draw_curves)
+    answer = terminal(*train, *SMALL)
+    assert answer.code == 0, answer.err
+    assert "no curves were drawn, which needs matplotlib: pip install 'spansieve[plots]'\n" in answer.out
+    assert (corpus / "run" / "results.json").exists()
+    assert not (corpus / "run" / "curves.png").exists()
+    assert terminal("evaluate", "run/model", "dev.conll").code == 0
+    refused = terminal("evaluate", "run/model", "dev.conll", "--calibration", "reliability.png")
+    told = "error: to draw a plot matplotlib must be installed: pip install 'spansieve[plots]'\n"
+    assert refused == (1, "", told)  # at once
 
 
 def test_without_dev_data_a_fraction_is_taken_by_documents_with_the_seed(terminal, corpus, train):

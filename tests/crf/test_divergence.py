@@ -123,7 +123,7 @@ def test_dense_scores_and_other_candidates(kernel, labels_per_span):
 
 def test_dense_scores_on_a_gpu():
     """The same as on the CPU; without a GPU, in Triton's interpreter."""
-    cuda = pytest.importorskip("spansieve.crf.kernels.cuda", reason="Triton is not installed", exc_type=ImportError)
+    cuda = pytest.importorskip("spansieve.crf.kernels.cuda", reason="needs Triton", exc_type=ImportError)
     drawn = some_instance(3)
     found = []
     for kernel, device in ((None, "cpu"), (cuda, "cuda" if torch.cuda.is_available() else "cpu")):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
 from spansieve.evaluation import calibrate
@@ -32,3 +35,12 @@ def test_a_diagram_is_drawn(tmp_path):
     for name, given_ in (("some", ([0.95, 0.9, 0.55, 0.3], [True, True, False, False])), ("none", ([], []))):
         draw_reliability(calibrate(*given_), tmp_path / name, title=name)
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_missing_is_asked_for_by_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    wanted = re.escape("to draw a plot matplotlib must be installed: pip install 'spansieve[plots]'")
+    for draw, given_ in ((draw_curves, [entry(1, 3.0, GRAPH)]), (draw_reliability, calibrate([0.9], [True]))):
+        with pytest.raises(ImportError, match=wanted):
+            draw(given_, tmp_path / "plot.png")
+    assert not list(tmp_path.iterdir())

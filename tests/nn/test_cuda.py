@@ -9,7 +9,9 @@ from spansieve.nn import span_scorers
 from spansieve.nn.span_hidden_layer import SpanHiddenLayer, compiled_for
 from spansieve.nn.span_scorers import EndpointScorer
 
-hidden_on_gpu = pytest.importorskip("spansieve.nn.cuda.span_hidden_kernels", reason="Triton is not installed")
+hidden_on_gpu = pytest.importorskip(
+    "spansieve.nn.cuda.span_hidden_kernels", reason="needs Triton", exc_type=ImportError
+)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = [(2, 5, 3, 5), (1, 2, 4, 130), (2, 1, 1, 3), (0, 3, 2, 4), (2, 0, 2, 4)]

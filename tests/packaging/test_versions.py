@@ -15,7 +15,7 @@ else:
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = ("spacy", "datasets", "onnx", "serve", "ray")  # what the tests need of them
+EXTRAS = ("plots", "spacy", "datasets", "onnx", "serve", "ray")  # what the tests need of them
 
 
 def released() -> list[tuple[str, str]]:

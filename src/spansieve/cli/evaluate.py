@@ -61,6 +61,7 @@ def evaluate(
     """
     from spansieve.cli.inputs import load_predictor, read_with_warnings
     from spansieve.cli.terminal import confusion_table, errors_table, reliability_table
+    from spansieve.evaluation.plots import check_can_draw, draw_reliability
     from spansieve.prediction.model_evaluation import assess
 
     if precision is not None and not 0 < precision <= 1:
@@ -69,6 +70,8 @@ def evaluate(
         if path.suffix.lower() not in ERROR_FILES or not path.parent.is_dir():
             wanted = f"--errors must be a {' or '.join(ERROR_FILES)} file in a folder that exists"
             raise typer.BadParameter(f"{wanted}, got {path}")
+    if calibration is not None:
+        check_can_draw()  # before minutes of work
     console = Console(highlight=False)
     predictor = load_predictor(model, device, probability)
     if unlabelled:
@@ -92,8 +95,6 @@ def evaluate(
     if precision is not None:
         _show_thresholds(console, assessment, precision)
     if calibration is not None:
-        from spansieve.evaluation.plots import draw_reliability
-
         console.print(reliability_table(assessment.calibration))
         draw_reliability(assessment.calibration, calibration, title=data.name)
         console.print(f"drawn to {escape(str(calibration))}", soft_wrap=True)
@@ -191,7 +192,7 @@ def _write_errors(path: Path, title: str, examples: Sequence[Example], assessmen
         page = error_page(title, examples, predicted, assessment.errors).encode("utf-8", "xmlcharrefreplace")
         path.write_bytes(page)
         return
-    with path.open("w", encoding="utf-8") as target:
+    with path.open("w", encoding="utf-8", newline="\n") as target:
         for error in assessment.errors.errors:
             example = examples[error.sentence]
             sides = {
@@ -250,7 +251,7 @@ def calibrate(
     promises = make(predictor, examples, **levels, confidence=confidence, margin=margin)
     if json_file is not None:
         lines = json.dumps([promise.to_dict() for promise in promises], indent=2, ensure_ascii=False)
-        json_file.write_text(lines + "\n", encoding="utf-8")
+        json_file.write_text(lines + "\n", encoding="utf-8", newline="\n")
     write_promises(Path(model), promises)
     for promise in promises:
         console.print(escape(promise.describe()), soft_wrap=True)

@@ -31,7 +31,8 @@ COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 def write_json(report: Any, file: Path | None) -> None:
     """Write the figures of a report to a file, where one was asked for."""
     if file is not None:
-        file.write_text(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        written = json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        file.write_text(written, encoding="utf-8", newline="\n")
 
 
 # ---- Suggestions -----------------------------------------------------------------------------------------------------

@@ -130,6 +130,7 @@ def run_and_show(
 
 def _show(console: Console, result: TrainingResult) -> None:
     from spansieve.cli.terminal import duration, score_table
+    from spansieve.evaluation.plots import EXTRA, can_draw
     from spansieve.evaluation.scores import Scores
     from spansieve.training.run_folder import RESULTS
 
@@ -140,6 +141,8 @@ def _show(console: Console, result: TrainingResult) -> None:
     figures = result.model.parent / RESULTS
     where = f"the model is in [bold]{escape(str(result.model))}[/], all figures in {escape(str(figures))}"
     console.print(where, highlight=False, soft_wrap=True)
+    if not can_draw():
+        console.print(f"no curves were drawn, which needs matplotlib: {escape(EXTRA)}", highlight=False, soft_wrap=True)
 
 
 def configuration(

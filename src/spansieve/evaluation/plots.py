@@ -1,8 +1,9 @@
-"""Plots: training curves and reliability diagrams. Matplotlib is imported here alone, and only to draw."""
+"""Plots: training curves and reliability diagrams. Matplotlib, an extra, is imported here alone, and only to draw."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,25 @@ from spansieve.evaluation.calibration import Calibration
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+EXTRA = "pip install 'spansieve[plots]'"
 RIGHT, PROMISED = "#3b6fb6", "#b0b0b0"
+
+
+def can_draw() -> bool:
+    """True when Matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def check_can_draw() -> None:
+    """Raise an error that names the extra where Matplotlib is not installed."""
+    if not can_draw():
+        raise ImportError(f"to draw a plot matplotlib must be installed: {EXTRA}")
 
 
 def draw_curves(history: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw the history of a run: the loss on the left, dev scores in the middle and, for a filtered model, the size of
     its graphs on the right."""
+    check_can_draw()
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogFormatter, MaxNLocator
 
@@ -53,6 +67,7 @@ def draw_curves(history: Sequence[dict[str, Any]], path: Path) -> None:
 def draw_reliability(calibration: Calibration, path: Path, title: str = "") -> None:
     """Draw a reliability diagram: above, the share of predictions that are right against their probability, calibrated
     ones on the diagonal; below, how many predictions there are."""
+    check_can_draw()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 5.6), layout="constrained")

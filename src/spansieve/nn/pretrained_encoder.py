@@ -13,7 +13,7 @@ import torch
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.pre_tokenizers import Sequence as PreTokenizers
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer, __version__
 from transformers.utils import logging
 
 from spansieve.config import EncoderConfig
@@ -25,6 +25,8 @@ MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
 WIDTH_STEP = 16  # windows are padded to multiples of this, so that few shapes occur
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
+# The argument was renamed in transformers 4.56.
+SINGLE_PRECISION = {"dtype" if tuple(map(int, __version__.split(".")[:2])) >= (4, 56) else "torch_dtype": torch.float32}
 
 
 class PretrainedEncoder(Encoder):
@@ -43,7 +45,7 @@ class PretrainedEncoder(Encoder):
             if folder is None:
                 with _quietly():
                     self.model = AutoModel.from_pretrained(
-                        source, trust_remote_code=False, dtype=torch.float32, **_without_pooler(source)
+                        source, trust_remote_code=False, **SINGLE_PRECISION, **_without_pooler(source)
                     )
             else:
                 model_config = AutoConfig.from_pretrained(source, trust_remote_code=False, **offline)

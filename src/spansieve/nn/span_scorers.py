@@ -40,7 +40,7 @@ class SpanScorer(nn.Module):
 
     def num_widths(self, num_tokens: int) -> int:
         """K, for sentences of so many tokens; an exported graph has one for all."""
-        return self.max_width if torch.compiler.is_exporting() else scored_widths(self.max_width, num_tokens)
+        return self.max_width if torch.compiler.is_compiling() else scored_widths(self.max_width, num_tokens)
 
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         """The scores of all segments, (B, L, K, S·Y)."""

@@ -105,7 +105,7 @@ class WordVectors:
         arrays = {"hashes": self.hashes, "rows": self.rows, "table": self.table, "scales": self.scales}
         (folder / VECTORS).write_bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
         if self.tokenizer is not None:
-            (folder / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8")
+            (folder / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8", newline="\n")
 
     @classmethod
     def load(cls, folder: Path) -> WordVectors:

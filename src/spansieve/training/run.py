@@ -16,7 +16,7 @@ from accelerate import PartialState
 from spansieve import __version__
 from spansieve.config import Config, to_dict
 from spansieve.data.example import Example, check_known
-from spansieve.evaluation.plots import draw_curves
+from spansieve.evaluation.plots import can_draw, draw_curves
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.heads import head_class
 from spansieve.models.storage import CARD, encoder_name, load_model
@@ -137,7 +137,8 @@ def _check_data(train_examples: Sequence[Example], dev_examples: Sequence[Exampl
 def _write(result: TrainingResult, folder: Path) -> None:
     write_durably(folder / RESULTS, json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
     write_durably(folder / MODEL / CARD, model_card(result))
-    draw_curves(result.history, folder / CURVES)
+    if can_draw():
+        draw_curves(result.history, folder / CURVES)
 
 
 def _scores(tagger: Tagger, examples: Sequence[Example]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ run.json       configuration, fingerprint of the data, processes, first weights:
 checkpoints/   where training stands
 model/         the best on dev: what `spansieve predict` takes
 results.json   configuration, history, scores
-curves.png     loss and dev scores over the epochs
+curves.png     loss and dev scores over the epochs, where Matplotlib is installed
 logs/          what a tracker has logged
 teacher.safetensors   of a distilled model: the distributions that it learned
 """
@@ -110,7 +110,7 @@ def on_disk(folder: Path, write: Callable[[], Any]) -> None:
 def locked(folder: Path) -> Iterator[None]:
     """Lock a folder against a second run. A killed one leaves no lock. What cannot be locked is warned of."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as file:
+    with (folder / LOCK).open("wb") as file:
         if not _lock(file.fileno(), folder):
             raise TrainingError(f"another run is writing to {folder}: wait for its end, or choose another folder")
         yield

@@ -16,7 +16,7 @@ from tests.contract import EPSILON, ROOM, check_best, check_sums, close
 from tests.distributions import MODELS, pair
 from tests.instances import gold_for, instances
 
-cuda = pytest.importorskip("spansieve.crf.kernels.cuda", reason="Triton is not installed", exc_type=ImportError)
+cuda = pytest.importorskip("spansieve.crf.kernels.cuda", reason="needs Triton", exc_type=ImportError)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXAMPLES = 12  # the interpreter takes about a tenth of a second for each launch

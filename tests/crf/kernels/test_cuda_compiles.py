@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("triton", reason="Triton is not installed")
+pytest.importorskip("spansieve.crf.kernels.cuda", reason="needs Triton", exc_type=ImportError)
 KERNELS = (
     "_cross_entropy", "_fill", "_spread_gradient", "expectations", "filter_spans", "filtered_sweep", "follow_paths",
     "semi_markov_sweep", "trace_back", "weighted",

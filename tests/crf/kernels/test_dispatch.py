@@ -35,6 +35,7 @@ def kernel_in_silence(device: str):
 
 def test_the_compiled_kernels_say_nothing(monkeypatch):
     monkeypatch.setattr(dispatch, "find_spec", lambda name: object())
+    monkeypatch.setattr(dispatch, "triton_version", lambda: dispatch.MIN_TRITON)
     assert kernel_in_silence("cpu") is torch_api
     assert dispatch.has_triton()
 
@@ -51,6 +52,14 @@ def test_cuda_without_triton_says_once_that_it_is_slow(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not dispatch.has_triton()  # as the layers over spans ask
+
+
+def test_an_old_triton_says_which_would_do(monkeypatch):
+    monkeypatch.setattr(dispatch, "find_spec", lambda name: object())
+    monkeypatch.setattr(dispatch, "triton_version", lambda: (3, 0))
+    wanted = r"Triton is 3\.0, so .*'cuda': plain torch .*slower; take 3\.3 \(torch 2\.7\) or later"
+    with pytest.warns(RuntimeWarning, match=wanted):
+        assert dispatch.kernel_for(on("cuda")) is reference
 
 
 def test_other_devices_say_once_that_they_are_slow():

@@ -332,3 +332,11 @@ def test_weights_too_many_for_one_file(int8, tmp_path, monkeypatch):
     found, expected = (onnx.load(each).predict_tokens(drawn_sentences(1), True) for each in (folder, one_file))
     assert sum(len(one.segments) for one in expected) > 0
     assert same(found, expected)
+
+
+def test_an_export_asks_for_a_torch_that_can_write_it(words, tmp_path, monkeypatch):
+    predictor, _ = words
+    monkeypatch.setattr(export, "ops", None)
+    with pytest.raises(ImportError, match=r"torch must be 2\.8 or later, got \d.*: pip install -U torch"):
+        export.export_model(predictor.tagger, tmp_path / "export")
+    assert not (tmp_path / "export").exists()

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from spansieve.crf.kernels import reference
 
+MIN_TRITON = (3, 3)  # before it some of what the kernels do cannot be compiled
+
 
 def kernel_for(scores: Tensor) -> ModuleType:
     """Choose the kernel: compiled code on the CPU, Triton on a GPU, and plain torch anywhere else."""
@@ -39,10 +41,24 @@ def _kernel(device: str) -> ModuleType:
 @functools.cache
 def has_triton() -> bool:
     """Whether kernels for CUDA can be compiled. The first call warns where they cannot."""
-    is_installed = find_spec("triton") is not None
-    if not is_installed:
-        _warn_of_plain_torch("Triton is not installed, so there are no compiled kernels for 'cuda'", "install triton")
-    return is_installed
+    if find_spec("triton") is None:
+        problem, way_out = "Triton is not installed", "install triton"
+    elif triton_version() < MIN_TRITON:
+        problem, way_out = f"Triton is {_dotted(triton_version())}", f"take {_dotted(MIN_TRITON)} (torch 2.7) or later"
+    else:
+        return True
+    _warn_of_plain_torch(f"{problem}, so there are no compiled kernels for 'cuda'", way_out)
+    return False
+
+
+def triton_version() -> tuple[int, ...]:
+    import triton
+
+    return tuple(map(int, triton.__version__.split(".")[:2]))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _warn_of_plain_torch(cause: str, way_out: str) -> None:

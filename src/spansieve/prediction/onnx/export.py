@@ -23,7 +23,7 @@ from spansieve.models.storage import portable_config
 from spansieve.models.tagger import Tagger
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.nn.span_scorers import LONG
-from spansieve.prediction.onnx.export_graphs import Scorers, encoder_graph
+from spansieve.prediction.onnx.export_graphs import Scorers, encoder_graph, ops
 from spansieve.prediction.onnx.folder import (
     BESIDE,
     DECODER,
@@ -63,7 +63,7 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
         splits_special = bool(tokenizer.encode_special_tokens)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        (folder / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf-8")
+        (folder / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf-8", newline="\n")
     else:
         encoder.save(folder)
     _write_encoder(folder / ENCODER, encoder, int8)
@@ -181,6 +181,10 @@ def _check_packages() -> None:
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise ImportError(f"to export a model {', '.join(missing)} must be installed: {EXTRA}")
+    if ops is None:
+        raise ImportError(
+            f"to export a model, torch must be 2.8 or later, got {torch.__version__}: pip install -U torch"
+        )
 
 
 @contextmanager

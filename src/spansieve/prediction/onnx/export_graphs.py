@@ -11,11 +11,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.onnx import ops
 
 from spansieve.models.head import Head
 from spansieve.nn.builtin_encoder import BuiltinEncoder, LstmContext
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
+
+try:
+    from torch.onnx import ops
+except ImportError:  # before torch 2.8, which cannot be exported from
+    ops = None
 
 
 class Scorers(nn.Module):

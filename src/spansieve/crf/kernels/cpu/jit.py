@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-from numba import njit
-from numba.core.caching import FunctionCache
+from numba import config, njit
+from numba.core.caching import FunctionCache, NullCache
 from numba.core.runtime import rtsys
 
 
@@ -24,14 +27,26 @@ class _CacheOfUsed:
         self._function = function
 
     @functools.cached_property
-    def _cache(self) -> FunctionCache:
-        return FunctionCache(self._function)
+    def _cache(self) -> FunctionCache | NullCache:
+        """Where Numba keeps compiled code: in NUMBA_CACHE_DIR, beside the source or in the user's home. Where none can
+        be written, in the folder for temporary files, or nowhere."""
+        try:
+            return FunctionCache(self._function)
+        except RuntimeError:  # no place that can be written
+            folder, before = _temporary_cache(), config.CACHE_DIR
+        if folder is None:
+            return NullCache()
+        try:
+            config.CACHE_DIR = folder  # which is looked at here only
+            return FunctionCache(self._function)
+        finally:
+            config.CACHE_DIR = before
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)
         try:
             loaded = self._cache._load_overload(signature, target_context)
-        except (OSError, AttributeError):  # being written by another process, or another version of Numba
+        except (OSError, AttributeError):  # being written by another process, another version of Numba, or no cache
             loaded = None
         # Numba's own way, after which it can compile.
         return self._cache.load_overload(signature, target_context) if loaded is None else loaded
@@ -49,6 +64,20 @@ def _cached(**options: Any) -> Callable[[Callable], Callable]:
         return dispatcher
 
     return decorate
+
+
+@functools.cache
+def _temporary_cache() -> str | None:
+    """A folder for code that is run, and so one that nobody else can write."""
+    user = os.getuid() if hasattr(os, "getuid") else None  # elsewhere every user has temporary files of their own
+    try:
+        folder = Path(tempfile.gettempdir(), "spansieve-numba" if user is None else f"spansieve-numba-{user}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_ours = user is None or (found.st_uid == user and not found.st_mode & 0o077)
+    return str(folder) if stat.S_ISDIR(found.st_mode) and is_ours and os.access(folder, os.W_OK) else None
 
 
 # May allocate. Elsewhere `_nrt=False` turns Numba's reference counting off: counts are atomic operations, taken for

@@ -10,16 +10,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from triton import knobs
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
+
+from spansieve.crf.kernels.dispatch import MIN_TRITON, triton_version
+
+if triton_version() < MIN_TRITON:
+    raise ImportError(f"Triton must be at least {MIN_TRITON} for the kernels of a GPU, got {triton_version()}")
+try:
+    from triton import knobs
+except ImportError:  # Triton 3.3, which launches by itself: its kernels take other arguments
+    knobs = None
 
 _compiled: dict[tuple[Any, ...], Any] = {}
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Tensor | float | None, num_warps: int = 4, **constants: Any):
     """Launch `kernel[grid](*arguments, num_warps=…, **constants)`; the constants are last in the kernel's signature."""
-    if not isinstance(kernel, JITFunction):  # the interpreter
+    if knobs is None or not isinstance(kernel, JITFunction):  # an old Triton, or the interpreter
         kernel[grid](*arguments, num_warps=num_warps, **constants)
         return
     device = torch.cuda.current_device()

@@ -219,7 +219,7 @@ def _segment_marginals(
     if is_candidate is not None:
         exists = exists & (tl.load(is_candidate + offset, mask=exists, other=0) != 0)
     score = tl.load(scores + offset, mask=exists, other=_IMPOSSIBLE)
-    before = tl.load(entering + (sentence * (L + 1) + start) * Y + label, mask=exists, other=_IMPOSSIBLE)
+    before = tl.load(entering + (sentence * (L + 1) + start) * Y + label + 0 * row, mask=exists, other=_IMPOSSIBLE)
     after_sentence = tl.num_programs(0) + sentence
     after = tl.load(entering + (after_sentence * (L + 1) + end) * Y + label, mask=exists, other=_IMPOSSIBLE)
     marginal = _exp_relative(before + score + after, tl.load(total + sentence), scores.dtype.element_ty)
