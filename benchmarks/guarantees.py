@@ -234,7 +234,9 @@ ABOUT_DOCUMENTS = (
 )
 
 
-def guarantees_page(cells: Sequence[Cell], exact: Sequence[Row], draws: int, sizes: Mapping[str, int]) -> ResultPage:
+def guarantees_page(
+    cells: Sequence[Cell], exact: Sequence[Row], draws: int, sizes: Mapping[str, int], machine: str
+) -> ResultPage:
     most = {f"most_{round(100 * confidence)}": most_failures(draws, confidence) for confidence in CONFIDENCES}
     parts: list[str | Table | Figure] = [
         ABOUT.format(draws=draws, **most),
@@ -250,7 +252,7 @@ def guarantees_page(cells: Sequence[Cell], exact: Sequence[Row], draws: int, siz
     if any(cell.unit == "document" for cell in cells):
         documents = held_rows(cells, "miss", "split", "document")
         parts.append(Table(documents, "Missed tokens: by document", ABOUT_DOCUMENTS))
-    return ResultPage("guarantees", "Guarantees: are they kept?", parts, csv=[cell.row() for cell in cells])
+    return ResultPage("guarantees", "Guarantees: are they kept?", parts, csv=[c.row() for c in cells], machine=machine)
 
 
 def most_failures(draws: int, confidence: float, sure: float = 0.99) -> int:
