@@ -37,7 +37,7 @@ from spansieve.prediction.predictor import Predictor
 from spansieve.training.run import train
 
 OURS, SIGMOIDS = "fsemicrf", "sigmoid-spans"
-SMALLEST = 1e-6  # of a probability that is kept as its log-odds
+SMALLEST, LARGEST = 1e-30, 1 - 1e-12  # of a probability that is kept as its log-odds
 
 
 class SigmoidSpans(FilterOnly):
@@ -90,9 +90,9 @@ WAYS = {OURS: ("given candidates", "all spans"), SIGMOIDS: ("largest", "noisy or
 
 CORPORA = ("conll2003", "wnut17", "bionlp13cg", "genia", "germeval2014", "newsfane")
 LARGE = ("conll2003", "germeval2014")  # those of them that take longest
-EPOCHS = {True: 12, False: 5}  # by whether the encoder is the built-in one
-MAX_TRAIN, MAX_DEV = 10_000, 500  # sentences: two corpora have more, and dev only chooses the epoch
-SIZES = {"train": MAX_TRAIN, "dev": MAX_DEV, "builtin": EPOCHS[True], "minilm": EPOCHS[False]}
+MAX_TRAIN, MAX_DEV = 15_000, 500  # sentences: one corpus has more, and dev only chooses the epoch
+SIZES = {"train": MAX_TRAIN, "dev": MAX_DEV}
+SIZES |= {name: preset(name).training.epochs for name in ("builtin", "pretrained")}
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class Model:
         return f"{self.corpus}_{Path(self.encoder).name}_{self.head}.npz"
 
     def config(self) -> Config:
-        """The shipped settings for the encoder, with another head and fewer epochs."""
+        """The shipped settings for the encoder, in batches of 32, with another head."""
         is_builtin = self.encoder == BUILTIN
-        settings = {"model.head": self.head, "training.epochs": EPOCHS[is_builtin], "training.batch_size": 32}
+        settings = {"model.head": self.head, "training.batch_size": 32}
         if not is_builtin:
             settings |= {"model.encoder.name": self.encoder, "model.encoder.casing": True}
             settings |= {"training.encoder_learning_rate": 1e-4}
@@ -161,7 +161,8 @@ def held_out(model: Model, data: Path, scores: Path, device: str) -> str:
         predictor = Predictor(load_model(result.model, device))
         begin = time.perf_counter()
         parts = {"dev": corpus.dev, "test": corpus.test}
-        scored = score(predictor, this_machine(device), [(name, example) for name, part in parts.items() for example in part])
+        held = [(name, example) for name, part in parts.items() for example in part]
+        scored = score(predictor, this_machine(device), held)
     scored.save(scores / model.file)
     took = f"{result.seconds:.0f} s to train, {time.perf_counter() - begin:.0f} s to score"
     return f"{model.file}: F1 {100 * scored.f1[0]:.1f}, {took}"
@@ -240,5 +241,5 @@ def _tokens(segments: Sequence[tuple[int, int, str]], length: int) -> np.ndarray
 
 
 def _log_odds(probability: np.ndarray) -> np.ndarray:
-    p = probability.clip(SMALLEST, 1 - SMALLEST)
-    return np.where(probability <= 0, -np.inf, np.log(p) - np.log1p(-p)).astype(np.float16)
+    p = probability.astype(np.float64).clip(SMALLEST, LARGEST)
+    return np.where(probability <= 0, -np.inf, np.log(p) - np.log1p(-p)).astype(np.float32)

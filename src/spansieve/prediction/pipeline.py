@@ -18,6 +18,7 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
+from spansieve.decoding.prediction import Probability
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
@@ -39,8 +40,8 @@ class Pipeline:
     """Predict many texts: the same entities as a `Predictor` finds. The tagger is the pipeline's from here on.
 
     `workers` processes prepare the text, or a thread. With bf16 the encoder reads in half precision; scoring and
-    decoding stay in single precision. With a promise of the model's guarantee, what is found is under it. To be closed,
-    or used by `with`.
+    decoding stay in single precision. With a promise of the model's guarantee, what is found is under it; the
+    objective is as `TextPredictor.with_objective` has it. To be closed, or used by `with`.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Pipeline:
         sentences: bool = True,
         batch_tokens: int = BATCH_TOKENS,
         promise: Promise | None = None,
+        objective: str = "probability",
     ) -> None:
         if precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
@@ -59,10 +61,11 @@ class Pipeline:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
-        self.backend = TorchBackend(tagger.eval(), "given-candidates" if promise is None else promise.probability)
-        if promise is not None:
-            promise.check(Predictor(tagger, probability=promise.probability))
-            self.backend.decoder = self.backend.decoder.deciding(promise.decision(tuple(tagger.labels)))
+        probability: Probability = "given-candidates" if promise is None else promise.probability
+        self.backend = TorchBackend(tagger.eval(), probability)
+        deciding = Predictor(tagger, probability=probability).under(promise).with_objective(objective)
+        if (decoded_by := deciding.decoded_by(None)) is not None:
+            self.backend.decoder = decoded_by(self.backend.decoder)
         self.names = ("", *tagger.labels)  # by id: null has none
         self.preparer = Preparer(reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES)
         self.prepared = PreparedAhead(self.preparer, workers)

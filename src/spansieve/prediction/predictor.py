@@ -3,7 +3,7 @@ to its filter, or to its path."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
@@ -13,7 +13,7 @@ import torch
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints
-from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.storage import MODEL, load_model
 from spansieve.models.tagger import Tagger
@@ -50,11 +50,14 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     guarantee: str | None = None,
+    objective: str = "probability",
 ) -> Predictor:
     """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder. With a
-    `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise."""
+    `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise; the
+    `objective` f1 predicts the set with the largest expected F1 in place of the most probable one."""
     promise = None if guarantee is None else promise_for(MODEL.standing(Path(folder)), guarantee)
-    return Predictor(load_model(folder, device), tokenizer, batch_tokens, probability).under(promise)
+    predictor = Predictor(load_model(folder, device), tokenizer, batch_tokens, probability).under(promise)
+    return predictor.with_objective(objective)
 
 
 class Predictor(TextPredictor):
@@ -100,7 +103,7 @@ class Predictor(TextPredictor):
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
-        options = (self.batch_tokens, self.probability, None, lambda decoder: decoder.covering(margin))
+        options = (self.batch_tokens, self.probability, None, self.covered_by(margin))
         return predict_segments(self.tagger, sentences, True, None, *options)
 
     def explain_tokens(
@@ -114,7 +117,8 @@ class Predictor(TextPredictor):
         return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
-        return predict_with_outcomes(self.tagger, examples, True, self.batch_tokens, self.probability)
+        options = (self.batch_tokens, self.probability, self.decoded_by(None))
+        return predict_with_outcomes(self.tagger, examples, True, *options)
 
     @overload
     def analyse(  # type: ignore[overload-overlap]
@@ -174,11 +178,13 @@ def predict_with_outcomes(
     with_probabilities: bool = False,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    decoded_by: Callable[[Decoder], Decoder] | None = None,
 ) -> tuple[list[Prediction], GoldOutcomes | None]:
     """Predict, and analyse the errors of a filtered model, in one pass."""
     counts, count = graph_counter(tagger, examples)
     sentences = [example.tokens for example in examples]
-    predictions = predict_segments(tagger, sentences, with_probabilities, count, batch_tokens, probability)
+    options = (batch_tokens, probability, None, decoded_by)
+    predictions = predict_segments(tagger, sentences, with_probabilities, count, *options)
     if count is None:
         return predictions, None
     kept = sum(batch.gold_kept for batch in counts)

@@ -4,7 +4,12 @@ Axes: B sentences, L tokens, K widths, Y labels (or tags), N candidates. Each fu
 only where the work outweighs the cost of starting them.
 """
 
-from spansieve.crf.kernels.cpu.chain_sweeps import Predecessors, allowed_chain_best, linear_chain_sums
+from spansieve.crf.kernels.cpu.chain_sweeps import (
+    Predecessors,
+    allowed_chain_best,
+    linear_chain_sums,
+    segments_of_tags,
+)
 from spansieve.crf.kernels.cpu.dense_filter import is_dense_cheaper, kept_scores
 from spansieve.crf.kernels.cpu.dense_skip import dense_skip_best, dense_skip_sums
 from spansieve.crf.kernels.cpu.filter import filter_spans, segments_from_scores
@@ -29,6 +34,7 @@ __all__ = [
     "nested_best",
     "nested_sums",
     "segments_from_scores",
+    "segments_of_tags",
     "semi_markov_best",
     "semi_markov_sums",
     "weighted_expectations",
