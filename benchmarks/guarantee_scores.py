@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from benchmarks.reproduce.all_corpora import CORPORA as ALL
 from benchmarks.reproduce.corpora import files_in, read_corpus
 from benchmarks.reproduce.runs import limited_threads
+from benchmarks.result_page import this_machine
 from spansieve.config import BUILTIN, Config, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.decoding.prediction import Prediction
@@ -36,7 +37,7 @@ from spansieve.prediction.predictor import Predictor
 from spansieve.training.run import train
 
 OURS, SIGMOIDS = "fsemicrf", "sigmoid-spans"
-SMALLEST = 1e-6  # of a probability that is kept as its log-odds
+SMALLEST, LARGEST = 1e-30, 1 - 1e-12  # of a probability that is kept as its log-odds
 
 
 class SigmoidSpans(FilterOnly):
@@ -72,6 +73,7 @@ class HeldOut:
     is_correct: np.ndarray  # (M,)
     num_gold: np.ndarray  # (B,): gold entities
     f1: np.ndarray  # (1,)
+    machine: np.ndarray  # (1,): what the model was trained and run on
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,9 +89,10 @@ WAYS = {OURS: ("given candidates", "all spans"), SIGMOIDS: ("largest", "noisy or
 
 
 CORPORA = ("conll2003", "wnut17", "bionlp13cg", "genia", "germeval2014", "newsfane")
-EPOCHS = {True: 5, False: 3}  # by whether the encoder is the built-in one
-MAX_TRAIN, MAX_DEV = 1_500, 200  # sentences: the guarantees need no best model, and dev only chooses the epoch
-SIZES = {"train": MAX_TRAIN, "dev": MAX_DEV, "builtin": EPOCHS[True], "minilm": EPOCHS[False]}
+LARGE = ("conll2003", "germeval2014")  # those of them that take longest
+MAX_TRAIN, MAX_DEV = 15_000, 500  # sentences: one corpus has more, and dev only chooses the epoch
+SIZES = {"train": MAX_TRAIN, "dev": MAX_DEV}
+SIZES |= {name: preset(name).training.epochs for name in ("builtin", "pretrained")}
 
 
 @dataclass(frozen=True)
@@ -105,22 +108,30 @@ class Model:
         return f"{self.corpus}_{Path(self.encoder).name}_{self.head}.npz"
 
     def config(self) -> Config:
-        """The shipped settings for the encoder, with another head and fewer epochs."""
+        """The shipped settings for the encoder, in batches of 32, with another head."""
         is_builtin = self.encoder == BUILTIN
-        settings = {"model.head": self.head, "training.epochs": EPOCHS[is_builtin], "training.batch_size": 32}
+        settings = {"model.head": self.head, "training.batch_size": 32}
         if not is_builtin:
             settings |= {"model.encoder.name": self.encoder, "model.encoder.casing": True}
+            settings |= {"training.encoder_learning_rate": 1e-4}
         if self.head == SIGMOIDS:
             settings |= {"model.margin": 0.0, "model.global_loss": "filtered", "model.skip": False}
         return with_settings(preset("builtin" if is_builtin else "pretrained"), settings)
 
 
+def machines_of(scores: Path, models: Sequence[Model]) -> str:
+    """Name the machines that the models were trained and run on, each once."""
+    found = [str(HeldOut.load(scores / model.file).machine[0]) for model in models]
+    return "Models trained and run on: " + "; and ".join(dict.fromkeys(found))
+
+
 def missing_models(scores: Path, corpora: Sequence[str], encoders: Sequence[str]) -> list[Model]:
     """List the models of which there are no scores yet, those that take longest first."""
+    by_length = sorted(corpora, key=lambda name: name not in LARGE)
     models = [
         Model(corpus, encoder, head)
+        for corpus in by_length
         for encoder in reversed(encoders)
-        for corpus in corpora
         for head in (OURS, SIGMOIDS)
     ]
     return [model for model in models if not (scores / model.file).is_file()]
@@ -150,13 +161,14 @@ def held_out(model: Model, data: Path, scores: Path, device: str) -> str:
         predictor = Predictor(load_model(result.model, device))
         begin = time.perf_counter()
         parts = {"dev": corpus.dev, "test": corpus.test}
-        scored = score(predictor, [(name, example) for name, part in parts.items() for example in part])
+        held = [(name, example) for name, part in parts.items() for example in part]
+        scored = score(predictor, this_machine(device), held)
     scored.save(scores / model.file)
     took = f"{result.seconds:.0f} s to train, {time.perf_counter() - begin:.0f} s to score"
     return f"{model.file}: F1 {100 * scored.f1[0]:.1f}, {took}"
 
 
-def score(predictor: Predictor, held: Sequence[tuple[str, Example]]) -> HeldOut:
+def score(predictor: Predictor, machine: str, held: Sequence[tuple[str, Example]]) -> HeldOut:
     """Score sentences, each with the part of the corpus that it is from: documents of two parts are not the same."""
     examples = [example for _, example in held]
     sentences = [example.tokens for example in examples]
@@ -183,6 +195,7 @@ def score(predictor: Predictor, held: Sequence[tuple[str, Example]]) -> HeldOut:
         is_correct=np.array([one for own in right for one in own], bool),
         num_gold=np.array([len(own) for own in gold], np.int32),
         f1=np.array([2 * num_right / max(1, num_found + sum(map(len, gold)))]),
+        machine=np.array([machine]),
     )
 
 
@@ -228,5 +241,5 @@ def _tokens(segments: Sequence[tuple[int, int, str]], length: int) -> np.ndarray
 
 
 def _log_odds(probability: np.ndarray) -> np.ndarray:
-    p = probability.clip(SMALLEST, 1 - SMALLEST)
-    return np.where(probability <= 0, -np.inf, np.log(p) - np.log1p(-p)).astype(np.float16)
+    p = probability.astype(np.float64).clip(SMALLEST, LARGEST)
+    return np.where(probability <= 0, -np.inf, np.log(p) - np.log1p(-p)).astype(np.float32)

@@ -204,12 +204,12 @@ ABOUT = (
     "sentence of the draw is missing in what it is compared with, and the draws are the exact case of the theorem."
 )
 ABOUT_MODELS = (
-    "Trained on the first {train:,} sentences of each corpus at most, {builtin} epochs (built-in encoder) or {minilm} "
-    "(MiniLM), the best epoch by the first {dev} of dev; of nested corpora the outermost segments. Ours is the shipped "
-    "model; a token's score is P(it is part of an entity) by all spans. The rival has the same encoder and the same "
-    "span features, and a sigmoid for each label of each span, trained by binary cross-entropy alone; a token's "
-    "score is the largest sigmoid of the spans over it, or the noisy or of all of them, and the better of the two "
-    "stands here. MiniLM knows English; germeval2014 is German and newsfane Arabic."
+    "Trained with the shipped settings on the first {train:,} sentences of each corpus at most, {builtin} epochs "
+    "(built-in encoder) or {pretrained} (MiniLM), the best epoch by the first {dev} of dev; of nested corpora the "
+    "outermost segments. Ours is the shipped model; a token's score is P(it is part of an entity) by all spans. The "
+    "rival has the same encoder and the same span features, and a sigmoid for each label of each span, trained by "
+    "binary cross-entropy alone; a token's score is the largest sigmoid of the spans over it, or the noisy or of all "
+    "of them, and the better of the two stands here. MiniLM knows English; germeval2014 is German and newsfane Arabic."
 )
 ABOUT_MISS = (
     "Gold entity tokens left uncovered: at most the level. Each cell: of {draws} draws those in which the promise was "
@@ -234,7 +234,9 @@ ABOUT_DOCUMENTS = (
 )
 
 
-def guarantees_page(cells: Sequence[Cell], exact: Sequence[Row], draws: int, sizes: Mapping[str, int]) -> ResultPage:
+def guarantees_page(
+    cells: Sequence[Cell], exact: Sequence[Row], draws: int, sizes: Mapping[str, int], machine: str
+) -> ResultPage:
     most = {f"most_{round(100 * confidence)}": most_failures(draws, confidence) for confidence in CONFIDENCES}
     parts: list[str | Table | Figure] = [
         ABOUT.format(draws=draws, **most),
@@ -250,7 +252,7 @@ def guarantees_page(cells: Sequence[Cell], exact: Sequence[Row], draws: int, siz
     if any(cell.unit == "document" for cell in cells):
         documents = held_rows(cells, "miss", "split", "document")
         parts.append(Table(documents, "Missed tokens: by document", ABOUT_DOCUMENTS))
-    return ResultPage("guarantees", "Guarantees: are they kept?", parts, csv=[cell.row() for cell in cells])
+    return ResultPage("guarantees", "Guarantees: are they kept?", parts, csv=[c.row() for c in cells], machine=machine)
 
 
 def most_failures(draws: int, confidence: float, sure: float = 0.99) -> int:

@@ -249,7 +249,8 @@ def guarantees(
     for model, own in zip(models, module.run_guarantees(scores, models, draws)):
         console.print(f"{model.file}: {draws} draws")
         cells += own
-    write(module.guarantees_page(cells, module.exact_rows(scores, models), draws, guarantee_scores.SIZES), out)
+    machine, sizes = guarantee_scores.machines_of(scores, models), guarantee_scores.SIZES
+    write(module.guarantees_page(cells, module.exact_rows(scores, models), draws, sizes, machine), out)
 
 
 def decode(

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from spansieve.crf.flat_segments import FlatSegments, index_in, outermost_first, sorted_by_end
 from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints
-from spansieve.decoding.listed_spans import ListedSpans, read_spans
+from spansieve.decoding.listed_spans import ListedSpans, above_cutoff, read_spans
 from spansieve.decoding.prediction import DecodedSegment, KBest, check_choice
 from spansieve.decoding.tag_codec import TagScheme
 from spansieve.decoding.token_scores import (
@@ -134,10 +134,7 @@ class Segmentations(ABC):
         """Find the set with the largest sum of probability - cutoff."""
         if any(one and one.banned for one in self.constraints):
             raise ConstraintError("banned pairs must be decoded by probability, got objective 'f1' or an average")
-        segments, values = self._marginals
-        segments, values = segments.where(values > cutoff), values[values > cutoff]
-        chosen = ListedSpans.of(segments, values - cutoff, self.labels, self.is_nested).best()
-        return chosen, values[index_in(chosen, segments)]
+        return above_cutoff(*self._marginals, cutoff, self.labels, self.is_nested)
 
     def _named(self, segments: FlatSegments, values: np.ndarray | None) -> list[list[DecodedSegment]]:
         offsets, start, end, label = (column.tolist() for column in segments)
@@ -163,7 +160,8 @@ class _TokenSegmentations(Segmentations):
         if chain is not None:
             max_score, segments = chain.best()
             check_possible(max_score, range(self.num_sentences), self.constraints)
-            if (segments.end - segments.start).max(initial=0) <= chain.max_width:
+            is_narrow = chain.scores.shape[1] <= chain.max_width  # as most sentences are
+            if is_narrow or (segments.end - segments.start).max(initial=0) <= chain.max_width:
                 return segments
         columns = []
         for index, graph in self.scores.graphs(self.constraints):

@@ -34,6 +34,7 @@ def held_out(seed: int, sharpness: float, sentences: int = 600) -> HeldOut:
         is_correct=chance.random(sentences) < probability,
         num_gold=np.full(sentences, 2, np.int32),
         f1=np.array([0.8]),
+        machine=np.array(["a machine"]),
     )
 
 

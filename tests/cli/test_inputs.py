@@ -270,7 +270,7 @@ def test_a_record_keeps_the_file_that_it_has(terminal, model, letters):
 def test_entities_of_a_record_are_constraints_only_where_they_are_fixed(terminal, model, tmp_path):
     file = tmp_path / "known.jsonl"
     file.write_text(json.dumps({"text": TEXT, "entities": [{"start": 17, "end": 21, "label": "PER"}], "id": 3}))
-    free, fixed = (json.loads(terminal("predict", model, option, file, "--ban", "LOC>PER").out)
+    free, fixed = (json.loads(terminal("predict", model, option, file, "--forbid", "LOC>PER").out)
                    for option in ("--file", "--fixed"))  # fmt: skip
     assert ("York", "PER") not in [(e["text"], e["label"]) for e in free["entities"]]
     assert ("York", "PER") in [(e["text"], e["label"]) for e in fixed["entities"]]

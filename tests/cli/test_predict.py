@@ -191,9 +191,24 @@ def test_constraints_for_every_text(terminal, model):
     assert ("New York", "LOC") not in found("--forbid", "New York")
     assert ("New York", "LOC") not in found("--forbid", "New York=LOC")
     assert found("--forbid", "New York=PER") == FOUND
-    assert found("--ban", "PER>LOC") != FOUND
-    assert found("--ban", "LOC > PER") == FOUND
+    assert found("--forbid", "PER>LOC") != FOUND
+    assert found("--forbid", "LOC > PER") == FOUND
     assert found("--probability", "with-filter", "--threshold", "LOC=1") == FOUND[:1]
+
+
+def test_the_largest_expected_f1(terminal, model, tmp_path):
+    """With a cutoff of nearly 1 nothing is left of what the filter is not sure of; `evaluate` scores the same."""
+    unsure = ("--probability", "with-filter", "--objective")
+    assert entities(terminal("predict", model, TEXT, *unsure, "f1").out) == FOUND
+    assert entities(terminal("predict", model, TEXT, *unsure, "f1=0.9999999").out) == []
+    (tmp_path / "test.conll").write_text("Ada B-PER\nlives O\nin O\nNew B-LOC\nYork I-LOC\n. O\n")
+    figures = tmp_path / "figures.json"
+    for objective, f1 in (("f1", 1.0), ("f1=0.9999999", 0.0)):
+        answer = terminal("evaluate", model, tmp_path / "test.conll", *unsure, objective, "--json", figures)
+        assert answer.code == 0, answer.err
+        assert json.loads(figures.read_text())["scores"]["micro"]["f1"] == f1
+    error = terminal.refused("predict", model, TEXT, "--objective", "mbr")
+    assert "objective must be probability, f1 or f1=CUTOFF with a cutoff from 0.01 to 1" in error
 
 
 def test_what_is_known_of_each_text(terminal, model, tmp_path):
@@ -217,7 +232,7 @@ def test_what_is_known_of_each_text(terminal, model, tmp_path):
     ("options", "message", "code"),
     [
         (("--require", "Ada"), "--require must look like 'Acme Inc.=ORG', got 'Ada'", 2),
-        (("--ban", "PER"), "--ban must look like PER>LOC, got 'PER'", 2),
+        (("--forbid", "PER>LCO"), "unknown label 'LCO'", 1),
         (("--threshold", "LOC=high"), "--threshold must be a number from 0 to 1, or LABEL=0.8, got 'LOC=high'", 2),
         (("--threshold", "GPE=0.5"), "unknown label 'GPE' in constraints; the model knows LOC, PER", 1),
         (("--require", "Ada=GPE"), "unknown label 'GPE' in constraints; the model knows LOC, PER", 1),

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import chain, combinations
 
 import numpy as np
 import pytest
 import torch
 
 from spansieve.config import ConfigError
+from spansieve.crf.evidence import Known
 from spansieve.crf.flat_segments import flat_segments, segments_by_sentence
+from spansieve.decoding.constraints import ConstraintError, Rules
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.heads import HEADS
+from spansieve.segments import Segment
 from tests.nn.heads import entities_by_definition, head_of, keep_half, oracle_of, vectors_of
 
 LENGTHS = [9, 1, 14, 3]
@@ -97,6 +102,91 @@ def test_coverage_is_that_of_enumeration(name, settings, seed):
             for y in (1, 2)
         ]
         np.testing.assert_allclose(prediction.expected, counts, atol=1e-5)
+
+
+@every_case
+@pytest.mark.parametrize("seed", range(3))
+def test_no_other_set_has_a_larger_f1_to_be_expected(name, settings, seed):
+    """By enumeration: the probability of each segment, and all sets of them that the model could return."""
+    lengths = [4, 1, 3]
+    head, vectors = head_of(name, num_names=2, max_width=3, seed=seed, **settings), vectors_of(lengths, seed)
+    if isinstance(head, FilteredHead):
+        keep_half(head, vectors, lengths)
+    with torch.no_grad():
+        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+    listed, is_nested = oracle_of(head, vectors, lengths), head.kind == "nested"
+    decided = []
+    for b in range(len(lengths)):
+        probability: dict[Segment, float] = {}
+        for p, one in listed.probabilities(b):
+            for segment in set(entities_by_definition(head, one.structure)):
+                probability[segment] = probability.get(segment, 0.0) + p
+        expected = sum(probability.values())
+        sets = [chosen for chosen in powerset(sorted(probability)) if goes_together(chosen, is_nested)]
+        f1 = [2 * sum(map(probability.get, chosen)) / (len(chosen) + expected) if chosen else 0.0 for chosen in sets]
+        for cutoff in (max(max(f1) / 2, 0.01), 0.2, 0.5):
+            decoder = head.decoder().deciding(Decision(f1_cutoff=cutoff))
+            decoded = decoder(scores, np.array(lengths), True)
+            found = segments_by_sentence(decoded.segments)[b]
+            gain, best = (
+                max(sum(probability.get(s, -1) - cutoff for s in chosen) for chosen in some) for some in ([found], sets)
+            )
+            assert gain == pytest.approx(best, abs=1e-5)
+            own = decoded.probabilities[decoded.segments.sentence == b]
+            np.testing.assert_allclose(own, [probability[s] for s in found], atol=1e-5)
+            if cutoff == max(f1) / 2 and found:
+                reached = 2 * sum(map(probability.get, found)) / (len(found) + expected)
+                assert reached == pytest.approx(max(f1), abs=1e-4)
+                decided.append(found)
+    assert decided
+
+
+@every_case
+def test_the_largest_f1_under_constraints(name, settings):
+    """What is required is in it, what is forbidden is not, and what is below its threshold is left out."""
+    head, vectors = head_of(name, num_names=2, max_width=3, **settings), vectors_of([5])
+    with torch.no_grad():
+        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+    required = Segment(1, 3, 2)
+    rules = [Rules(Known([required], complete=[(3, 4)]), thresholds=(0.0, 0.0, 0.3), required=frozenset([required]))]
+    decoder = head.decoder().deciding(Decision(f1_cutoff=0.1))
+    decoded = decoder(scores, np.array([5]), True, rules)
+    found = dict(zip(segments_by_sentence(decoded.segments)[0], decoded.probabilities))
+    assert found[required] == 1
+    assert all(segment.end <= 3 or segment.start >= 4 for segment in found)
+    assert all(probability >= (0.3 if segment.label == 2 else 0.1) for segment, probability in found.items())
+    assert segments_by_sentence(decoder(scores, np.array([5]), False, rules).segments) == [tuple(found)]
+    with pytest.raises(ConstraintError, match="banned pairs must be decoded by probability"):
+        decoder(scores, np.array([5]), True, [Rules(banned=frozenset([(1, 2)]))])
+
+
+def powerset(segments):
+    return chain.from_iterable(combinations(segments, size) for size in range(5))
+
+
+def goes_together(segments, is_nested):
+    """Whether any two are disjoint or, where that may be, one lies within the other and is not the same span."""
+    return all(
+        a.end <= b.start
+        or b.end <= a.start
+        or (is_nested and a[:2] != b[:2] and (a.start - b.start) * (a.end - b.end) <= 0)
+        for a, b in combinations(segments, 2)
+    )
+
+
+def test_a_chain_of_long_entities_lists_every_likely_one():
+    """Beginnings are followed while they are likely: the same as the marginals of all segments."""
+    head, vectors = head_of("crf", num_names=2, scheme="BIO"), vectors_of([30])
+    with torch.no_grad():
+        (scores,) = (3 * part.numpy() for part in head.scores(vectors))
+    batch = head.decoder().batch([scores], np.array([30]))
+    segments = flat_segments([[(i, j, y) for i in range(30) for j in range(i + 1, 31) for y in (1, 2)]])
+    values = batch.probabilities(segments)
+    for least in (0.02, 0.3):
+        found, own = batch.likely_segments(least)
+        expected = {tuple(s): p for s, p in zip(segments_by_sentence(segments)[0], values) if p > least}
+        assert len(expected) > 5
+        assert dict(zip(map(tuple, segments_by_sentence(found)[0]), own)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("margin", [2.0, np.inf])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 
 import numpy as np
@@ -206,6 +207,13 @@ def test_without_a_model(tmp_path):
         nlp("Paris")
     with pytest.raises(ModelError, match="a model must be a folder"):
         pipeline(tmp_path / "nowhere")("Paris")
+
+
+def test_the_largest_expected_f1(folder, predictor):
+    nlp, aiming = pipeline(folder, objective="f1=0.05"), copy.copy(predictor).with_objective("f1=0.05")
+    assert group(nlp(TEXT)) == [(entity.text, entity.label) for entity in aiming.predict(TEXT)] != []
+    with pytest.raises(ValueError, match="objective must be probability, f1"):
+        pipeline(folder, objective="mbr")(TEXT)
 
 
 def test_under_a_guarantee(folder, predictor, tmp_path):

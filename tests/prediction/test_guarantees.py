@@ -221,6 +221,8 @@ def test_the_guarantee_of_another_model_is_refused(folder, tmp_path):
     with pytest.raises(ModelError, match="is the guarantee of another model: make one with `spansieve calibrate"):
         load(other, guarantee="miss")
     assert load(other).predict(TEXTS) is not None
+    write_promises(other, [a_promise(kind="precision")])  # as the error says: what is of no use is replaced
+    assert [promise.kind for promise in read_promises(other)] == ["precision"]
 
 
 def test_a_damaged_guarantee_is_refused(folder):

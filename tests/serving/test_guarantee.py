@@ -1,4 +1,4 @@
-"""A service under a promise says so, and takes no constraints."""
+"""A service under a promise, or with an objective, says so; under a promise it takes no constraints."""
 
 from __future__ import annotations
 
@@ -26,3 +26,12 @@ def test_answers_are_under_it(predictor):
         assert found == [entity[:3] for entity in promised.predict(TEXT)]
         for more in ({"threshold": 0.5}, {"constraints": [{"required": [{"start": 4, "end": 8, "label": "ORG"}]}]}):
             assert "under a guarantee" in problem(served.predict(TEXT, **more), 409, "conflict")
+
+
+def test_the_largest_expected_f1(predictor):
+    aiming = copy.copy(predictor).with_objective("f1=0.05")
+    with running(aiming) as served:
+        assert served.client.get("/model").json()["objective"] == "f1=0.05"
+        (result,) = served.client.post("/predict", json={"texts": [TEXT]}).json()["results"]
+        found = [(e["start"], e["end"], e["label"]) for e in result["entities"]]
+        assert found == [entity[:3] for entity in aiming.predict(TEXT)] != []

@@ -256,3 +256,16 @@ def test_a_worker_that_ends_leaves_nobody_waiting(make, worker):
 def test_limits_are_above_zero(field):
     with pytest.raises(ValueError, match=f"{field} must be at least"):
         Limits(**{field: 0})
+
+
+def test_limits_as_they_are_typed():
+    assert Limits.parsed(["texts=7", "seconds=2.5", "texts=8"]) == Limits(texts=8, seconds=2.5)
+    for typed, message in (
+        ("text=7", "a limit must be one of body_bytes, texts, .* got 'text=7'"),
+        ("texts", "texts must be a number, as texts=64, got 'texts'"),
+        ("texts=1.5", "texts must be a number"),
+        ("seconds=nan", "seconds must be at least"),
+        ("queue=0", "queue must be at least"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Limits.parsed([typed])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.markup import escape
 
-from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, ModelOrExport, Probability
+from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, ModelOrExport, Objective, Probability
 from spansieve.cli.outputs import Console, json_line, write_json
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def evaluate(
     precision: Annotated[
         float | None, typer.Option(help="a precision that you need, such as 0.95: shows the thresholds for it")
     ] = None,
+    objective: Objective = "probability",
     probability: Probability = "given-candidates",
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
@@ -73,7 +74,7 @@ def evaluate(
     if calibration is not None:
         check_can_draw()  # before minutes of work
     console = Console(highlight=False)
-    predictor = load_predictor(model, device, probability)
+    predictor = load_predictor(model, device, probability, objective=objective)
     if unlabelled:
         _show_expected(console, predictor, data, json_file)
         return

@@ -222,7 +222,12 @@ def read_with_warnings(path: Path, format: str | None, console: Console) -> list
 
 
 def load_predictor(
-    model: str, device: str, probability: Probability, threads: int | None = None, guarantee: str | None = None
+    model: str,
+    device: str,
+    probability: Probability,
+    threads: int | None = None,
+    guarantee: str | None = None,
+    objective: str = "probability",
 ) -> TextPredictor:
     """Load a model, or an export of one, which comes without torch and takes so many threads; with a guarantee, under
     that promise."""
@@ -232,9 +237,9 @@ def load_predictor(
         if not is_export(model):
             from spansieve.integrations.hub import load
 
-            return load(model, device, probability=probability, guarantee=guarantee)
+            return load(model, device, probability=probability, guarantee=guarantee, objective=objective)
         if device != "cpu":
             raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
         from spansieve.prediction.onnx import load as load_export
 
-        return load_export(model, threads, probability=probability, guarantee=guarantee)
+        return load_export(model, threads, probability=probability, guarantee=guarantee, objective=objective)

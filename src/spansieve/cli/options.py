@@ -49,4 +49,11 @@ Guarantee = Annotated[
         metavar="PROMISE", help="a promise that `calibrate` made, such as miss=0.01: what it covers or accepts is found"
     ),
 ]
+Objective = Annotated[
+    str,
+    typer.Option(
+        metavar="[f1[=CUTOFF]]",
+        help="f1: the entities with the largest expected F1, not the most probable ones; CUTOFF: half of that F1",
+    ),
+]
 MinProbability = Annotated[float, typer.Option("--threshold", help="leave out what is less probable", min=0, max=1)]

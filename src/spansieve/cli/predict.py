@@ -18,6 +18,7 @@ from spansieve.cli.options import (
     Files,
     Guarantee,
     ModelOrExport,
+    Objective,
     OutputFile,
     Probability,
     Sentences,
@@ -68,10 +69,11 @@ def predict(
     ] = None,
     forbid: Annotated[
         list[str] | None,
-        typer.Option(metavar="PHRASE[=LABEL]", help="no entity wherever it stands, or none with this label"),
-    ] = None,
-    ban: Annotated[
-        list[str] | None, typer.Option(metavar="A>B", help="labels that must not follow one another: PER>LOC")
+        typer.Option(
+            metavar="PHRASE[=LABEL]",
+            help="no entity wherever it stands, or none with this label; or labels that must not follow one another: "
+            "'PER>LOC'",
+        ),
     ] = None,
     output: OutputFile = None,
     as_: Annotated[
@@ -79,6 +81,7 @@ def predict(
         typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
     ] = None,
     guarantee: Guarantee = None,
+    objective: Objective = "probability",
     probability: Probability = "given-candidates",
     device: Device = "cpu",
 ) -> None:
@@ -91,13 +94,13 @@ def predict(
     Under a guarantee, JSON lines say which promise they are under; of other forms standard error does.
     """
     form = as_ or _form(output)
-    options = ConstraintOptions.parsed(require, forbid, ban, threshold)
+    options = ConstraintOptions.parsed(require, forbid, threshold)
     fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
     if guarantee is not None and (options or fixed):
         raise typer.BadParameter("--guarantee is of what the model decides alone: leave out thresholds and constraints")
-    predictor = load_predictor(model, device, probability, guarantee=guarantee)
+    predictor = load_predictor(model, device, probability, guarantee=guarantee, objective=objective)
     constraints = None
     if options or fixed:
         # Both copies are read side by side, so that a chunk of the records is held and no more.
@@ -218,14 +221,15 @@ class ConstraintOptions(NamedTuple):
         return any(self)
 
     @classmethod
-    def parsed(cls, require: Values, forbid: Values, ban: Values, threshold: Values) -> ConstraintOptions:
-        """Parse the values of `--require`, `--forbid`, `--ban` and `--threshold`."""
+    def parsed(cls, require: Values, forbid: Values, threshold: Values) -> ConstraintOptions:
+        """Parse the values of `--require`, `--forbid` and `--threshold`."""
         required = dict(map(_phrase_and_label, require or ()))
         for phrase, label in required.items():
             if label is None:
                 raise typer.BadParameter(f"--require must look like 'Acme Inc.=ORG', got {phrase!r}")
-        forbidden = dict(map(_phrase_and_label, forbid or ()))
-        return cls(required, forbidden, list(map(_label_pair, ban or ())), dict(map(_threshold, threshold or ())))
+        pairs = [pair for pair in map(_label_pair, forbid or ()) if pair is not None]
+        phrases = [text for text in forbid or () if _label_pair(text) is None]
+        return cls(required, dict(map(_phrase_and_label, phrases)), pairs, dict(map(_threshold, threshold or ())))
 
     def constraints(
         self, records: Iterable[Record], predictor: TextPredictor, sentences: bool, are_fixed: bool = False
@@ -258,11 +262,14 @@ def _phrase_and_label(text: str) -> tuple[str, str | None]:
     return (phrase, label) if sign and phrase and label else (text, None)
 
 
-def _label_pair(text: str) -> tuple[str, str]:
+def _label_pair(text: str) -> tuple[str, str] | None:
+    """Split a pair of labels; a phrase has no `>` between two words.
+
+    >>> _label_pair("PER > LOC"), _label_pair("Acme Inc."), _label_pair("a > b=LAW")
+    (('PER', 'LOC'), None, None)
+    """
     first, sign, second = (part.strip() for part in text.partition(">"))
-    if not (sign and first and second):
-        raise typer.BadParameter(f"--ban must look like PER>LOC, got {text!r}")
-    return first, second
+    return (first, second) if sign and first and second and "=" not in second else None
 
 
 def _threshold(text: str) -> tuple[str, float]:

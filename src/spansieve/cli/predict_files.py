@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from spansieve.cli.options import Device, Guarantee, MinProbability, Model, Sentences
+from spansieve.cli.options import Device, Guarantee, MinProbability, Model, Objective, Sentences
 from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def predict_files(
     sentences: Sentences = True,
     threshold: MinProbability = 0.0,
     guarantee: Guarantee = None,
+    objective: Objective = "probability",
     device: Device = "cpu",
     precision: Annotated[str, typer.Option(help="of the encoder: fp32 or bf16")] = "fp32",
     workers: Annotated[int, typer.Option(help="processes that prepare text, for each copy of the model", min=0)] = 0,
@@ -73,6 +74,7 @@ def predict_files(
         sentences=sentences,
         threshold=threshold,
         guarantee=guarantee,
+        objective=objective,
         strict=strict,
     )
     console = Console(stderr=True)

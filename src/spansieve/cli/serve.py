@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.markup import escape
 
-from spansieve.cli.options import Device, Guarantee, ModelOrExport, Probability
+from spansieve.cli.options import Device, Guarantee, ModelOrExport, Objective, Probability
 from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def serve(
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free")] = 8000,
     guarantee: Guarantee = None,
+    objective: Objective = "probability",
     probability: Probability = "given-candidates",
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
@@ -46,11 +47,14 @@ def serve(
     log_level: Annotated[
         LogLevel, typer.Option(help="of the log on standard error: each request, or only what goes wrong")
     ] = "info",
-    max_body: Annotated[int, typer.Option(min=1, help="bytes of a request")] = 1_000_000,
-    max_texts: Annotated[int, typer.Option(min=1, help="texts of a request")] = 128,
-    max_characters: Annotated[int, typer.Option(min=1, help="characters of a text")] = 200_000,
-    max_queue: Annotated[int, typer.Option(min=1, help="requests that may wait for the model")] = 128,
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds within which a request is answered")] = 30.0,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="of body_bytes (1,000,000), texts (128 in a request), text_characters (200,000), queue (128 requests "
+            "that wait), seconds (30 until the answer) and the others that /model shows",
+        ),
+    ] = None,
 ) -> None:
     """Serve a model over HTTP, with a page at /.
 
@@ -76,9 +80,7 @@ def serve(
 
         if not is_hub_name(model):
             raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
-    limits = Limits(
-        body_bytes=max_body, texts=max_texts, text_characters=max_characters, queue=max_queue, seconds=timeout
-    )
+    limits = Limits.parsed(limit or ())
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     listener = server.listen(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -95,9 +97,9 @@ def serve(
 
     def load_model() -> TextPredictor:
         if is_torch_free:
-            return load_predictor(model, device, probability, threads or server.default_threads(), guarantee)
+            return load_predictor(model, device, probability, threads or server.default_threads(), guarantee, objective)
         server.set_torch_threads(threads)
-        return load_predictor(model, device, probability, guarantee=guarantee)
+        return load_predictor(model, device, probability, guarantee=guarantee, objective=objective)
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("spansieve").setLevel(log_level.upper())

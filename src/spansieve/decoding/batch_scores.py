@@ -23,7 +23,7 @@ from spansieve.crf.evidence import (
     impossible_segments,
     in_banned_pair,
 )
-from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, offsets_of, outermost_first
+from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, offsets_of, outermost_first, sorted_by_end
 from spansieve.crf.kernels import cpu
 from spansieve.crf.tag_automaton import WatchedTags, tag_pairs
 from spansieve.decoding.tag_codec import Chain, TagCodec
@@ -40,6 +40,10 @@ class BatchScores(Protocol):
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         """Return the probability of each of some segments of the model, (M,)."""
+
+    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
+        """Return every segment that is more probable than this, sorted by (sentence, end, start, label), with its
+        probability, (M,)."""
 
     def coverage(self) -> np.ndarray:
         """Return P(the token is part of an entity of this label), (B, L, Y): the sum of the marginals of the segments
@@ -76,6 +80,14 @@ class ChainScores:
         automaton, scores, transition = self._chain
         tags_of = None if automaton is None else automaton.of_segment
         return self.codec.probabilities(Chain.from_scores(scores, transition, self.lengths), segments, tags_of)
+
+    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
+        automaton, scores, transition = self._chain
+        tags_of = None if automaton is None else automaton.of_segment
+        chain, opened = Chain.from_scores(scores, transition, self.lengths), self._by_label(self.codec.opened)
+        rows, values = self.codec.likely_segments(chain, opened, least, tags_of)
+        segments, order = sorted_by_end([np.array(rows, np.int64).reshape(-1, 4).T], len(self.lengths))
+        return segments, np.array(values)[order]
 
     def coverage(self) -> np.ndarray:
         return self._by_label(self.codec.label_of_tag)
@@ -132,6 +144,13 @@ class SegmentScores:
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
         return sums.marginals.reshape(-1)[dense_index(segments, self.scores.shape)]
+
+    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
+        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
+        sentence, start, width, label = at = np.nonzero(sums.marginals[..., 1:] > least)
+        columns = (sentence, start, start + width + 1, label + 1)
+        segments, order = sorted_by_end([columns], len(self.lengths))
+        return segments, sums.marginals[..., 1:][at][order]
 
     def coverage(self) -> np.ndarray:
         sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
@@ -193,6 +212,11 @@ class CandidateScores:
         values = cpu.filtered_sums(**self._graph).marginals[index]
         return values if self.dense is None else self.dense.weighted(values, segments)
 
+    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
+        values = cpu.filtered_sums(**self._graph).marginals
+        values = values if self.dense is None else self.dense.weighted(values, self.segments)
+        return self.segments.where(values > least), values[values > least]
+
     def coverage(self) -> np.ndarray:
         marginals = cpu.filtered_sums(**self._graph).marginals
         return _covered(self.segments, marginals, int(self.lengths.max()), len(self.transition))
@@ -245,6 +269,11 @@ class NestedScores:
         marginals = cpu.nested_sums(**self._graph).marginals
         values = marginals[index_in(segments, self.segments)]
         return values if self.dense is None else self.dense.weighted(values, segments)
+
+    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
+        values = cpu.nested_sums(**self._graph).marginals
+        values = values if self.dense is None else self.dense.weighted(values, self.segments)
+        return self.segments.where(values > least), values[values > least]
 
     def coverage(self) -> np.ndarray:
         assert self.dense is not None

@@ -17,6 +17,8 @@ from spansieve.data.tokenizer import Token
 from spansieve.decoding.prediction import Prediction
 from spansieve.segments import Entity, NamedSegment
 
+F1_CUTOFF = 0.4  # half of an F1 of 0.8
+MIN_CUTOFF = 0.01  # below, too many segments of a long text are likely enough
 Thresholds = float | np.ndarray  # of any label, or of each, (Y,): infinity where a label is left out
 
 
@@ -114,11 +116,32 @@ def coverage_of(text: str, labels: tuple[str, ...], pieces: Sequence[tuple[Seque
 
 
 class Decision(NamedTuple):
-    """What is taken of a batch in place of its best segmentation, so that a promise is kept."""
+    """What is taken of a batch in place of its best segmentation: so that a promise is kept, or F1 is larger."""
 
-    cover: Thresholds | None = None  # the runs of tokens that are covered
+    f1_cutoff: float | None = None  # the set with the largest sum of probability - cutoff, by `above_cutoff`
+    cover: Thresholds | None = None  # or the runs of tokens that are covered
     accept: float = 0.0  # or the entities that are at least so probable
     margin: float = 0.0  # of a filter, as coverage takes it
+
+    @classmethod
+    def of_objective(cls, objective: str) -> Decision | None:
+        """Read what is to be largest: probability, which needs no decision, or the expected F1, as f1 or f1=0.35 with
+        the cutoff, half of the F1 that is to be expected.
+
+        >>> Decision.of_objective("f1=0.35").f1_cutoff
+        0.35
+        """
+        name, sign, number = objective.partition("=")
+        if objective == "probability":
+            return None
+        try:
+            cutoff = float(number) if sign else F1_CUTOFF
+        except ValueError:
+            cutoff = 0.0
+        if name != "f1" or not MIN_CUTOFF <= cutoff < 1:
+            wanted = f"probability, f1 or f1=CUTOFF with a cutoff from {MIN_CUTOFF} to 1, such as f1={F1_CUTOFF}"
+            raise ValueError(f"objective must be {wanted}, got {objective!r}")
+        return cls(f1_cutoff=cutoff)
 
     def of(
         self, segments: FlatSegments, probabilities: np.ndarray, coverage: np.ndarray | None

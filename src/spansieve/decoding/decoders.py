@@ -27,6 +27,7 @@ from spansieve.decoding.batch_scores import (
 )
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.coverage import Decision
+from spansieve.decoding.listed_spans import above_cutoff
 from spansieve.decoding.prediction import CoveredPrediction, Prediction
 from spansieve.decoding.tag_codec import TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
@@ -120,7 +121,7 @@ class Decoder:
         with_filter: bool = False,
     ) -> None:
         """Make a decoder; `with_filter`: a candidate's probability is its marginal times the filter's of its label."""
-        self.settings, self.threads, self.with_filter = settings, threads, with_filter
+        self.settings, self.labels, self.threads, self.with_filter = settings, labels, threads, with_filter
         self.widened_by: float | None = None  # see `covering`
         self.decision: Decision | None = None
         self._codec = TagCodec(labels, settings.scheme) if settings.kind == "linear-chain" else None
@@ -172,8 +173,9 @@ class Decoder:
         K, Y) otherwise; of a model that filters the local and the global ones. With rules, one per sentence, that all
         ban the same pairs."""
         batch = self.batch(self._checked(scores, lengths), lengths)
-        if self.decision is None:
-            return decode(batch, with_probabilities, rules, self.widened_by is not None)
+        cutoff = None if self.decision is None else self.decision.f1_cutoff
+        if self.decision is None or cutoff is not None:
+            return decode(batch, with_probabilities, rules, self.widened_by is not None, cutoff, self.labels)
         best = decode(batch, True, rules, self.widened_by is not None)
         assert best.probabilities is not None
         segments, probabilities = self.decision.of(best.segments, best.probabilities, best.coverage)
@@ -250,9 +252,17 @@ class Decoder:
 
 
 def decode(
-    batch: BatchScores, with_probabilities: bool, rules: Sequence[Rules] | None = None, with_coverage: bool = False
+    batch: BatchScores,
+    with_probabilities: bool,
+    rules: Sequence[Rules] | None = None,
+    with_coverage: bool = False,
+    f1_cutoff: float | None = None,
+    labels: LabelSet | None = None,
 ) -> Decoded:
-    """Decode the best segments of a batch, with their probabilities and the tokens' coverage where these are wanted."""
+    """Decode the best segments of a batch, with their probabilities and the tokens' coverage where these are wanted.
+    With a cutoff, and the labels, they are those of the largest F1 to be expected, by `above_cutoff`."""
+    if f1_cutoff is not None and any(rule.banned for rule in rules or ()):
+        raise ConstraintError("banned pairs must be decoded by probability, got the objective f1")
     if any(rule.is_knowledge for rule in rules or ()):
         assert rules is not None
         batch = batch.given([rule.known for rule in rules], rules[0].banned)
@@ -265,9 +275,16 @@ def decode(
             "banned pair"
         )
     covered = (batch.coverage().clip(0.0, 1.0), batch.expected_counts()) if with_coverage else (None, None)
-    if not with_probabilities and not any(rule.thresholds for rule in rules or ()):
+    probabilities = None
+    if f1_cutoff is not None:
+        assert labels is not None
+        likely, values = batch.likely_segments(f1_cutoff)
+        segments, probabilities = above_cutoff(likely, values, f1_cutoff, labels, isinstance(batch, NestedScores))
+    elif with_probabilities or any(rule.thresholds for rule in rules or ()):
+        probabilities = batch.probabilities(segments)
+    if probabilities is None:
         return Decoded(segments, None, *covered)
-    probabilities = batch.probabilities(segments).clip(0.0, 1.0)
+    probabilities = probabilities.clip(0.0, 1.0)
     if rules is not None:
         segments, probabilities = _under_rules(segments, probabilities, rules)
     return Decoded(segments, probabilities if with_probabilities else None, *covered)

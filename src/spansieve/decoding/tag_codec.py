@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.flat_segments import FlatSegments, offsets_of
-from spansieve.crf.kernels.cpu import Predecessors
+from spansieve.crf.kernels.cpu import Predecessors, segments_of_tags
 from spansieve.data.example import DataError
 from spansieve.data.tag_schemes import NULL_TAGS, known_scheme, split_tag
 from spansieve.segments import LabelSet, Segment
@@ -99,6 +99,34 @@ class TagCodec:
         columns = (segments.sentence.tolist(), *(column.tolist() for column in segments[1:]))
         pairs = [(b, Segment(start, end, label)) for b, start, end, label in zip(*columns)]
         return np.array([self._probability(chain, b, segment, tags_of(b, segment)) for b, segment in pairs])
+
+    def likely_segments(
+        self,
+        chain: Chain,
+        opened: np.ndarray,
+        least: float,
+        tags_of: Callable[[int, Segment], list[int]] | None = None,
+    ) -> tuple[list[tuple[int, int, int, int]], list[float]]:
+        """Return every segment more probable than this, as (sentence, start, end, label), and its probability.
+
+        A segment goes on while that it does is more probable: of such beginnings a token is part of at most 1 / least.
+        `opened[b, i, y]` is P(a segment of label y starts at token i); `tags_of` as in `probabilities`.
+        """
+        tags_of = tags_of or (lambda b, segment: self.of_segment(segment))
+        rows, values = [], []
+        for b, start, label in zip(*(column.tolist() for column in np.nonzero(opened > least))):
+            for end in range(start + 1, int(chain.lengths[b]) + 1):
+                segment = Segment(start, end, label)
+                tags = tags_of(b, segment)
+                if end > start + 1:
+                    begun = self._inside(chain, b, Segment(start, end - 1, label), tags[:-1])
+                    if begun + chain.backward[b, end - 2, tags[-2]] - chain.log_partition[b] <= math.log(least):
+                        break
+                probability = self._probability(chain, b, segment, tags)
+                if probability > least:
+                    rows.append((b, *segment))
+                    values.append(probability)
+        return rows, values
 
     def _probability(self, chain: Chain, b: int, segment: Segment, tags: list[int]) -> float:
         inside, after = self._inside(chain, b, segment, tags), self._after(chain, b, segment, tags[-1])
@@ -254,8 +282,7 @@ class TagScheme:
         self.is_allowed = np.zeros_like(self.is_inside)  # pairs of tags that may stand side by side
         self.can_start, self.can_end = np.zeros((2, len(tags)), bool)
         self._join_tags()
-        self.never_first = np.flatnonzero(~self.can_start)
-        self.predecessors = Predecessors.of(self.is_allowed)
+        self.predecessors = Predecessors.of(self.is_allowed, self.can_start, self.can_end)
 
     def __len__(self) -> int:
         """How many tags there are: T."""
@@ -275,22 +302,9 @@ class TagScheme:
         self.is_allowed |= self.is_inside
 
     def segments(self, tags: np.ndarray, lengths: np.ndarray) -> FlatSegments:
-        """Read the segments of sequences of tags that are allowed, (B, L), 0 behind their lengths."""
-        num_sentences, num_tokens = tags.shape
-        rows = np.full((num_sentences, num_tokens + 1), self.null)  # a last column of null ends what is open
-        if self.null == 0:  # as kernels leave it behind the lengths
-            rows[:, :-1] = tags
-        else:
-            np.copyto(rows[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
-        flat = rows.reshape(-1)
-        goes_on = np.zeros(len(flat), bool)
-        goes_on[1:] = self.is_inside[flat[:-1], flat[1:]]
-        borders = np.flatnonzero(~goes_on)
-        label = self.label_of_tag[flat[borders]]
-        at = np.flatnonzero(label)
-        sentence, start = np.divmod(borders[at], num_tokens + 1)
-        width = borders[at + 1] - borders[at]  # the last border of all is null's
-        return FlatSegments(offsets_of(sentence, num_sentences), start, start + width, label[at])
+        """Read the segments of sequences of tags that are allowed, (B, L)."""
+        offsets, columns = segments_of_tags(tags, lengths, self.is_inside, self.label_of_tag)
+        return FlatSegments(offsets, *columns)
 
     def variants_of(self, labels: LabelSet, split: bool) -> list[Variant]:
         """Return the variants of some labels, of which one that the classifier does not have is null to it."""

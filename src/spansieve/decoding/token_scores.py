@@ -211,11 +211,10 @@ class TokenScores:
         """Return the score of the best tags of each sentence, (B,), and the segments that they spell: by the linear
         chain, which knows no limit of width and is many times as fast as the graph."""
         scheme, (transition, start, end) = self.scheme, self.learned
-        number, scores = self.scores.dtype.type, self.scores.copy()
-        if start is not None:
-            scores[:, :1] += start.astype(number)
-        scores[:, :1, scheme.never_first] = -np.inf
-        if end is not None or not scheme.can_end.all():
+        number, scores = self.scores.dtype.type, self.scores
+        if start is not None or end is not None or transition is not None:
+            scores = scores.copy()
+            scores[:, :1] += np.where(scheme.can_start, 0.0 if start is None else start, -np.inf).astype(number)
             rows = np.flatnonzero(self.lengths)
             last = np.where(scheme.can_end, 0.0 if end is None else end, -np.inf)
             scores[rows, self.lengths[rows] - 1] += last.astype(number)
@@ -360,7 +359,8 @@ def padded_scores(
         scores = np.ascontiguousarray(arrays[0], dtype)
     num_sentences, num_tokens, _ = scores.shape
     counts = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths, np.int64)
-    if counts.shape != (num_sentences,) or ((counts < 0) | (counts > num_tokens)).any():
+    each = counts.reshape(-1).tolist()  # a few numbers, which Python compares sooner than an array does
+    if counts.shape != (num_sentences,) or min(each, default=0) < 0 or max(each, default=0) > num_tokens:
         raise ValueError(f"lengths must be {num_sentences} numbers up to {num_tokens}, got {lengths!s:.200}")
     if not scores.max(initial=-np.inf) < np.inf:
         scores = np.where(np.arange(num_tokens)[:, None] < counts[:, None, None], scores, scores.dtype.type(0))

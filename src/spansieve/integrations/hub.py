@@ -33,20 +33,23 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     guarantee: str | None = None,
+    objective: str = "probability",
     cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
 ) -> Predictor:
     """Load a model from a folder that `spansieve train` wrote, or from the Hub by its name, as `org/name`.
 
     `revision` is a branch, a tag or a commit of the Hub's. What was fetched once is not fetched again. No code of the
     model's is run, wherever it comes from. With a `guarantee` that is beside the model, such as miss=0.01, predictions
-    are under that promise.
+    are under that promise; the `objective` f1 predicts the set with the largest expected F1 in place of the most
+    probable one.
     """
     folder = source
     if is_hub_name(source):
         folder = downloaded(str(source), revision)
     elif revision is not None:
         raise ValueError(f"revision must be left out for a folder, got {revision!r} for {source}")
-    return load_folder(folder, device, tokenizer, batch_tokens, probability, guarantee, cuda_graph_megabytes)
+    options = (batch_tokens, probability, guarantee, objective, cuda_graph_megabytes)
+    return load_folder(folder, device, tokenizer, *options)
 
 
 def is_hub_name(source: str | Path) -> bool:

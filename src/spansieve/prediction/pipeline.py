@@ -22,13 +22,14 @@ from spansieve.decoding.decoders import Decoded
 from spansieve.decoding.prediction import Probability
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import DecodedBy, TorchBackend
+from spansieve.models.torch_backend import TorchBackend
 from spansieve.nn.builtin_encoder import BuiltinEncoder
 from spansieve.nn.encoder import Encoder
 from spansieve.nn.subwords import SubwordReader
 from spansieve.nn.word_features import WordReader
 from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader
 from spansieve.prediction.promises import Promise
+from spansieve.prediction.text_predictor import decision_of
 from spansieve.segments import Entity
 
 Precision = Literal["fp32", "bf16"]
@@ -40,8 +41,8 @@ class Pipeline:
     """Predict many texts: the same entities as a `Predictor` finds. The tagger is the pipeline's from here on.
 
     `workers` processes prepare the text, or a thread. With bf16 the encoder reads in half precision; scoring and
-    decoding stay in single precision. With a promise of the model's guarantee, what is found is under it. To be closed,
-    or used by `with`.
+    decoding stay in single precision. With a promise of the model's guarantee, what is found is under it; the
+    objective is as `TextPredictor.with_objective` has it. To be closed, or used by `with`.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Pipeline:
         batch_tokens: int = BATCH_TOKENS,
         probability: Probability = "given-candidates",
         promise: Promise | None = None,
+        objective: str = "probability",
         preparer: Preparer | None = None,
     ) -> None:
         """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
@@ -63,10 +65,10 @@ class Pipeline:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
-        decoded_by: DecodedBy | None = None
         if promise is not None:
             promise.check(probability := promise.probability)
-            decoded_by = methodcaller("deciding", promise.decision(tuple(tagger.labels)))
+        decision = decision_of(promise, objective, tuple(tagger.labels))
+        decoded_by = None if decision is None else methodcaller("deciding", decision)
         self.backend = TorchBackend(tagger.eval(), probability, decoded_by=decoded_by)
         self.names = ("", *tagger.labels)  # by id: null has none
         self.preparer = preparer or Preparer(

@@ -18,7 +18,7 @@ from spansieve.decoding.prediction import Explanation, Prediction, Probability, 
 from spansieve.models.captured_prediction import CapturedPrediction
 from spansieve.models.storage import MODEL, load_model
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import evaluating, graph_counter, predict_segments
+from spansieve.models.torch_backend import DecodedBy, evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
 from spansieve.prediction.feature_workers import Preparer
 from spansieve.prediction.pipeline import BATCH_TOKENS, Pipeline
@@ -56,13 +56,16 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     guarantee: str | None = None,
+    objective: str = "probability",
     cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
 ) -> Predictor:
     """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder. With a
-    `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise."""
+    `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise; the
+    `objective` f1 predicts the set with the largest expected F1 in place of the most probable one."""
     promise = None if guarantee is None else promise_for(MODEL.standing(Path(folder)), guarantee)
     tagger = load_model(folder, device)
-    return Predictor(tagger, tokenizer, batch_tokens, probability, cuda_graph_megabytes).under(promise)
+    predictor = Predictor(tagger, tokenizer, batch_tokens, probability, cuda_graph_megabytes)
+    return predictor.under(promise).with_objective(objective)
 
 
 class Predictor(TextPredictor):
@@ -148,12 +151,12 @@ class Predictor(TextPredictor):
         parts, known = (self.tagger.encoder, *options), None
         if self._preparer is not None and all(a is b for a, b in zip(parts, self._preparer[0])):
             known = self._preparer[1]
-        pipeline = Pipeline(self.tagger, 0, "fp32", *options, self.probability, self.promise, known)
+        pipeline = Pipeline(self.tagger, 0, "fp32", *options, self.probability, self.promise, self.objective, known)
         self._preparer = parts, pipeline.preparer
         return pipeline
 
     def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
-        options = (self.batch_tokens, self.probability, None, None, lambda decoder: decoder.covering(margin))
+        options = (self.batch_tokens, self.probability, None, None, self.covered_by(margin))
         return predict_segments(self.tagger, sentences, True, None, *options)
 
     def explain_tokens(
@@ -169,7 +172,8 @@ class Predictor(TextPredictor):
         return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
-        return predict_with_outcomes(self.tagger, examples, True, self.batch_tokens, self.probability)
+        options = (self.batch_tokens, self.probability, self.decoded_by(None))
+        return predict_with_outcomes(self.tagger, examples, True, *options)
 
     @overload
     def analyse(  # type: ignore[overload-overlap]
@@ -229,11 +233,13 @@ def predict_with_outcomes(
     with_probabilities: bool = False,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
+    decoded_by: DecodedBy | None = None,
 ) -> tuple[list[Prediction], GoldOutcomes | None]:
     """Predict, and analyse the errors of a filtered model, in one pass."""
     counts, count = graph_counter(tagger, examples)
     sentences = [example.tokens for example in examples]
-    predictions = predict_segments(tagger, sentences, with_probabilities, count, batch_tokens, probability)
+    options = (batch_tokens, probability, None, None, decoded_by)
+    predictions = predict_segments(tagger, sentences, with_probabilities, count, *options)
     if count is None:
         return predictions, None
     kept = sum(batch.gold_kept for batch in counts)

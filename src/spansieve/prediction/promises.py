@@ -71,7 +71,7 @@ class Promise:
         """What is decoded under it: the tokens that are covered, or the entities that are accepted."""
         if self.kind == "precision":
             return Decision(accept=self.threshold)
-        return Decision(thresholds_of(self.threshold, labels), margin=self.margin)
+        return Decision(cover=thresholds_of(self.threshold, labels), margin=self.margin)
 
     def check(self, probability: Probability) -> None:
         """Check that a predictor with these probabilities computes what the promise was made on."""
@@ -89,9 +89,13 @@ class Promise:
 
 
 def write_promises(folder: Path, promises: Sequence[Promise]) -> None:
-    """Write promises beside a model, or an export of one; those of the same names that were there are replaced."""
+    """Write promises beside a model, or an export of one; those of the same names that were there are replaced, and
+    all of them where they are damaged or of another model."""
     names = {promise.name for promise in promises}
-    kept = [one for one in read_promises(folder) if one.name not in names] if (folder / GUARANTEE).is_file() else []
+    try:
+        kept = [one for one in read_promises(folder) if one.name not in names] if (folder / GUARANTEE).is_file() else []
+    except ModelError:
+        kept = []
     about = {"format": FORMAT, "version": VERSION, "model": model_print(folder)}
     values = sealed({**about, "promises": [promise.to_dict() for promise in (*kept, *promises)]})
     write_durably(folder / GUARANTEE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")

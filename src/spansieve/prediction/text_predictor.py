@@ -12,7 +12,7 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.character_constraints import placed
 from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, with_threshold
-from spansieve.decoding.coverage import Coverage, coverage_of
+from spansieve.decoding.coverage import Coverage, Decision, coverage_of
 from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
 from spansieve.segments import Entity
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 WARM_UP_SECONDS = 5.0
 TEXTS_AT_ONCE = 1_024  # of a stream
 CHARACTERS_AT_ONCE = 1_000_000  # with the text that goes beyond
+
+
+def decision_of(promise: Promise | None, objective: str, labels: Sequence[str]) -> Decision | None:
+    """What is decoded in place of the most probable set of segments; None where that is wanted."""
+    aim = Decision.of_objective(objective)
+    if promise is None:
+        return aim
+    if aim is not None:
+        raise ValueError(f"objective must be probability under a guarantee, which decides itself, got {objective}")
+    return promise.decision(labels)
 
 
 class TextPredictor(ABC):
@@ -49,6 +59,7 @@ class TextPredictor(ABC):
         check_probability(probability)
         self.tokenizer, self.batch_tokens, self.probability = tokenizer, batch_tokens, probability
         self.promise: Promise | None = None  # that all predictions are under
+        self.objective = "probability"
 
     def under(self, promise: Promise | None) -> Self:
         """Put all predictions from here on under a promise of the model's guarantee: they are then what it covers, or
@@ -58,16 +69,26 @@ class TextPredictor(ABC):
         self.promise = promise
         return self
 
+    def with_objective(self, objective: str) -> Self:
+        """Predict, from here on, the set of segments of which this is largest: its probability, or, with f1 or f1=0.35,
+        the expected F1, where the number is a cutoff: half of the F1 that is to be expected (see `above_cutoff`)."""
+        decision_of(self.promise, objective, self.labels)
+        self.objective = objective
+        return self
+
     def decoded_by(self, constraints: Sequence[Constraints | None] | None) -> Callable[[Decoder], Decoder] | None:
-        """How the promise decodes; None where there is none."""
-        if self.promise is None:
-            return None
-        if any(constraints or ()):
+        """How the promise decodes, or the objective; None where the most probable set is wanted."""
+        if self.promise is not None and any(constraints or ()):
             raise ConstraintError(
                 "constraints and thresholds must be left out under a guarantee: it is of what the model decides alone"
             )
-        decision = self.promise.decision(self.labels)
-        return lambda decoder: decoder.deciding(decision)
+        decision = decision_of(self.promise, self.objective, self.labels)
+        return None if decision is None else lambda decoder: decoder.deciding(decision)
+
+    def covered_by(self, margin: float) -> Callable[[Decoder], Decoder]:
+        """How coverage is decoded, beside what the objective takes."""
+        aim = Decision.of_objective(self.objective)
+        return lambda decoder: (decoder if aim is None else decoder.deciding(aim)).covering(margin)
 
     @property
     @abstractmethod

@@ -162,6 +162,7 @@ def model_info(name: str, predictor: TextPredictor, limits: Limits) -> ModelInfo
         head=predictor.head,
         labels=list(predictor.labels),
         probability=predictor.probability if is_filtered else "marginal",
+        objective=predictor.objective,
         has_graph=is_filtered and predictor.can_explain,
         has_alternatives=predictor.can_explain,
         version=__version__,

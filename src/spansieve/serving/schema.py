@@ -246,6 +246,7 @@ class ModelInfo(ResponseModel):
         description="What an entity's probability is: its marginal; of a model that filters, given the candidates, or "
         "that times the filter's own probability of the label."
     )
+    objective: str = Field(description="What is largest of the entities: their probability or, as f1=0.4, expected F1.")
     has_graph: bool = Field(description="It filters candidates, so that there is a graph to give.")
     has_alternatives: bool = Field(description="It can give alternatives; an ONNX export cannot.")
     version: str = Field(description="Of spansieve.")

@@ -16,14 +16,14 @@ def temporary(tmp_path, monkeypatch):
     """An empty folder for temporary files; where Numba keeps kernels by itself nothing can be written."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     jit._temporary_cache.cache_clear()
-    really = jit.njit
+    really = jit.FunctionCache
 
-    def njit(function, cache=False, **options):
-        if cache and not config.CACHE_DIR.startswith(str(tmp_path)):
+    def cache(function):
+        if not config.CACHE_DIR.startswith(str(tmp_path)):
             raise RuntimeError(f"cannot cache function {function.__name__!r}: no locator available")
-        return really(function, cache=cache, **options)
+        return really(function)
 
-    monkeypatch.setattr(jit, "njit", njit)
+    monkeypatch.setattr(jit, "FunctionCache", cache)
     yield tmp_path
     jit._temporary_cache.cache_clear()
 

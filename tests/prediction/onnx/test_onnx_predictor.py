@@ -93,8 +93,10 @@ def test_every_head_finds_what_the_model_finds(head, tmp_path):
     exported = onnx.load(tmp_path / "export")
     check_same(model, exported, drawn_sentences(4))
     texts = [TEXT, " . ".join(TEXT.split()), ""]
-    for found, theirs in zip(exported.predict(texts), model.predict(texts), strict=True):
-        assert [entity[:4] for entity in found] == [entity[:4] for entity in theirs]
+    for objective in ("probability", "f1=0.12"):
+        both = (one.with_objective(objective).predict(texts) for one in (exported, model))
+        for found, theirs in zip(*both, strict=True):
+            assert [entity[:4] for entity in found] == [entity[:4] for entity in theirs]
 
 
 @BOTH

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from spansieve.models.storage import checked_description, load_model
 from spansieve.prediction.bulk.blocks import BLOCK_SIZE, Block, blocks_of, files_of
@@ -45,6 +45,7 @@ class Job:
     threshold: float = 0.0  # what is less probable is left out
     strict: bool = False  # stop at the first row or file that cannot be read
     guarantee: str | None = None  # a promise beside the model, such as miss=0.01, that what is found is under
+    objective: str = "probability"  # that is largest of what is found, or f1, as `TextPredictor.with_objective` has it
 
     def promise(self, folder: str | Path | None = None) -> Promise | None:
         """Look the promise up, beside the model or in another folder that has a copy of it."""
@@ -109,6 +110,7 @@ def run_bulk(
             "threshold": job.threshold,
             "files": [list(file) for file in files],
             **({} if (promise := job.promise()) is None else {"guarantee": promise.to_dict()}),
+            **({} if job.objective == "probability" else {"objective": job.objective}),
         }
     )
     finished = {i: outcome for i, outcome in ledger.finished().items() if i < len(blocks)}
@@ -189,10 +191,11 @@ def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     """The stream of predictions of the job's model, which is in a folder."""
     tagger, promise = load_model(model, job.device), job.promise(model)
     if job.device == "cpu" and not job.workers and job.precision == "fp32":
-        predictor = Predictor(tagger).under(promise)
+        predictor = Predictor(tagger).under(promise).with_objective(job.objective)
         yield lambda texts: predictor.stream(texts, sentences=job.sentences, threshold=job.threshold)
         return
-    with Pipeline(tagger, job.workers, job.precision, sentences=job.sentences, promise=promise) as pipeline:
+    options: dict[str, Any] = {"sentences": job.sentences, "promise": promise, "objective": job.objective}
+    with Pipeline(tagger, job.workers, job.precision, **options) as pipeline:
         yield lambda texts: pipeline.stream(texts, threshold=job.threshold)
 
 

@@ -39,10 +39,12 @@ def load(
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
     guarantee: str | None = None,
+    objective: str = "probability",
 ) -> OnnxPredictor:
     """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default OMP_NUM_THREADS or one for
     each core. Needs no network and no torch, and runs no code from the folder. With a `guarantee` that `spansieve
-    calibrate` left there, such as miss=0.01, predictions are under that promise."""
+    calibrate` left there, such as miss=0.01, predictions are under that promise; the `objective` f1 predicts the set
+    with the largest expected F1 in place of the most probable one."""
     check_probability(probability)
     folder, threads = Path(folder), threads or openmp_threads()
     promise = None if guarantee is None else promise_for(folder, guarantee)
@@ -59,7 +61,8 @@ def load(
     check_graph(folder / SCORERS)
     with refusing(f"{folder} holds a model that does not run"):
         predict_with(backend(is_trial=True), [["a", "b", "c"], ["a"]], with_probabilities=True)
-    return OnnxPredictor(description, backend(is_trial=False), tokenizer, batch_tokens, probability).under(promise)
+    predictor = OnnxPredictor(description, backend(is_trial=False), tokenizer, batch_tokens, probability)
+    return predictor.under(promise).with_objective(objective)
 
 
 class OnnxPredictor(TextPredictor):
@@ -99,7 +102,7 @@ class OnnxPredictor(TextPredictor):
         return predict_with(backend, sentences, probabilities, constraints, self.batch_tokens)
 
     def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
-        backend = self.backend.decoded_by(lambda decoder: decoder.covering(margin))
+        backend = self.backend.decoded_by(self.covered_by(margin))
         return predict_with(backend, sentences, True, batch_tokens=self.batch_tokens)
 
 

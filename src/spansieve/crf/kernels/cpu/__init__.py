@@ -7,7 +7,7 @@ only where the work outweighs the cost of starting them.
 from spansieve._lazy import lazy_members
 
 _MODULES = {
-    "chain_sweeps": ("Predecessors", "allowed_chain_best", "linear_chain_sums"),
+    "chain_sweeps": ("Predecessors", "allowed_chain_best", "linear_chain_sums", "segments_of_tags"),
     "dense_filter": ("is_dense_cheaper", "kept_scores"),
     "dense_skip": ("dense_skip_best", "dense_skip_sums"),
     "filter": ("filter_spans", "segments_from_scores"),

@@ -276,18 +276,21 @@ def _dot(left, right):
 
 
 class Predecessors(NamedTuple):
-    """What each tag may follow: tags that may follow the same ones are a group."""
+    """What each tag may follow: tags that may follow the same ones are a group; and which may be first or last."""
 
     offsets: np.ndarray  # (G + 1,): of each group in the members
     members: np.ndarray
     group: np.ndarray  # (Y,)
+    can_start: np.ndarray  # (Y,)
+    can_end: np.ndarray  # (Y,)
 
     @classmethod
-    def of(cls, is_allowed: np.ndarray) -> Predecessors:
+    def of(cls, is_allowed: np.ndarray, can_start: np.ndarray, can_end: np.ndarray) -> Predecessors:
         """Group by columns: `is_allowed[y', y]` is whether y may follow y'."""
         columns, group = np.unique(is_allowed, axis=1, return_inverse=True)  # (Y, G)
         which, members = np.ascontiguousarray(columns.T).nonzero()
-        return cls(np.searchsorted(which, np.arange(columns.shape[1] + 1)), members, group.reshape(-1))
+        offsets = np.searchsorted(which, np.arange(columns.shape[1] + 1))
+        return cls(offsets, members, group.reshape(-1), can_start, can_end)
 
 
 def allowed_chain_best(scores, predecessors, lengths, threads=1):
@@ -303,18 +306,20 @@ def allowed_chain_best(scores, predecessors, lengths, threads=1):
 
 
 @allocating
-def _allowed_best(first, last, scores, offsets, members, group, lengths, max_score, tags):
+def _allowed_best(first, last, scores, offsets, members, group, can_start, can_end, lengths, max_score, tags):
     value, top = np.empty(scores.shape[1:], scores.dtype), np.empty(offsets.size - 1, scores.dtype)
     for b in range(first, last):
         if lengths[b] > 0:
-            max_score[b] = _allowed_forward(scores[b], offsets, members, group, lengths[b], value, top)
+            borders = (can_start, can_end)
+            max_score[b] = _allowed_forward(scores[b], offsets, members, group, borders, lengths[b], value, top)
             if max_score[b] > -np.inf:
                 _allowed_trace(scores[b], offsets, members, group, max_score[b], value, tags[b, : lengths[b]])
 
 
 @compiled
-def _allowed_forward(scores, offsets, members, group, length, value, top):
+def _allowed_forward(scores, offsets, members, group, borders, length, value, top):
     """value[i, y] = scores[i, y] + max over the predecessors of y of value[i-1]; returns the last maximum."""
+    can_start, can_end = borders
     top[:] = 0.0
     for i in range(length):
         for g in range(top.size if i > 0 else 0):
@@ -327,7 +332,11 @@ def _allowed_forward(scores, offsets, members, group, length, value, top):
                 best = other if other > best else best
             top[g] = best
         for y in range(group.size):
-            value[i, y] = scores[i, y] + top[group[y]]
+            is_possible = i > 0 or can_start[y]
+            value[i, y] = scores[i, y] + top[group[y]] if is_possible else -np.inf
+    for y in range(group.size):
+        if not can_end[y]:
+            value[length - 1, y] = -np.inf
     return largest(value[length - 1], group.size)
 
 
@@ -343,3 +352,31 @@ def _allowed_trace(scores, offsets, members, group, total, value, tags):
         while scores[i, y] + value[i - 1, members[k]] != value[i, y]:
             k += 1
         tags[i - 1] = members[k]
+
+
+# ---- What tags spell -------------------------------------------------------------------------------------------------
+
+
+def segments_of_tags(tags, lengths, is_inside, label_of_tag):
+    """Read the segments of tags (B, L): offsets (B + 1,) of the sentences, and starts, ends and labels, (3, M).
+
+    A token goes on with the segment before it where its pair of tags `is_inside`; tags of label 0 are in none.
+    """
+    offsets = np.zeros(len(tags) + 1, np.int64)
+    columns = np.empty((3, tags.size), np.int64)
+    _spelled(tags, lengths, is_inside, label_of_tag, offsets, columns)
+    return offsets, columns[:, : offsets[-1]]
+
+
+@compiled
+def _spelled(tags, lengths, is_inside, label_of_tag, offsets, columns):
+    count = 0
+    for b in range(lengths.size):
+        for i in range(lengths[b]):
+            label = label_of_tag[tags[b, i]]
+            if i > 0 and is_inside[tags[b, i - 1], tags[b, i]]:
+                columns[1, count - 1] = i + 1
+            elif label > 0:
+                columns[0, count], columns[1, count], columns[2, count] = i, i + 1, label
+                count += 1
+        offsets[b + 1] = count
