@@ -300,15 +300,20 @@ def startup(
 
 
 def neighbours(
-    encoder: Annotated[Path, typer.Argument(help="the folder of a Hugging Face encoder", show_default=False)],
+    encoder: Annotated[
+        Path | None, typer.Argument(help="the folder of a Hugging Face encoder; without one the demo is run instead")
+    ] = None,
     rounds: Rounds = 1,
-    demo: Annotated[bool, typer.Option("--demo", help="run the demo, too: some minutes more")] = False,
     out: Out = RESULTS,
 ) -> None:
     """Training and prediction beside a busy process, by how many threads there are and how they wait."""
-    from benchmarks.neighbours import neighbours_page, run_demo, run_neighbours
+    from benchmarks.neighbours import demo_page, neighbours_page, run_demo, run_neighbours
 
-    rows = run_neighbours(encoder, rounds, lambda row: Console().print(*row.values(), highlight=False))
+    if encoder is None:
+        rows = run_demo()
+        page = demo_page(rows)
+    else:
+        rows = run_neighbours(encoder, rounds, lambda row: Console().print(*row.values(), highlight=False))
+        page = neighbours_page(rows, encoder.name)
     show(rows)
-    of_demo = run_demo() if demo else []
-    write(neighbours_page(rows, of_demo, encoder.name), out)
+    write(page, out)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from benchmarks import neighbours, startup
 from tests.benchmarks.terminal import terminal as terminal
+from tests.nn.tiny import bert_folder
 
 
 def test_the_neighbour_computes_as_long_as_it_is_needed():
@@ -47,16 +49,27 @@ def test_the_table_has_what_the_default_may_take():
     assert [*neighbours._figures(neighbours.ACTIVE, quiet, busy).values()] == ["4.0 s", "40.0 s", "10.00", "", ""]
 
 
-@pytest.mark.slow
-def test_pages_of_real_runs(terminal, tmp_path, monkeypatch):
-    from tests.nn.tiny import bert_folder
+def test_an_earlier_tree_is_compared_with(tmp_path):
+    source = startup.extracted("HEAD", tmp_path / "before")
+    assert (source / "spansieve" / "__main__.py").is_file()
 
+
+@pytest.mark.slow
+def test_the_commands_that_are_measured_run(tmp_path, monkeypatch):
     monkeypatch.setattr(neighbours, "SIZES", dict.fromkeys(neighbours.SIZES, neighbours.Size(40, 10, 1, 20)))
-    answer = terminal("neighbours", bert_folder(tmp_path / "tiny"), "--out", tmp_path)
-    assert answer.code == 0, answer.err
-    page = (tmp_path / "neighbours_cpu.md").read_text()
-    assert all(f"| {task}, {name} | " in page for task in ("train", "predict") for name in ("builtin", "tiny"))
-    answer = terminal("startup", "--before", "HEAD", "--rounds", "1", "--out", tmp_path)
-    assert answer.code == 0, answer.err
-    page = (tmp_path / "startup_cpu.md").read_text()
-    assert all(f"| {command} | " in page for command in ("import torch", "predict, built-in", "--help"))
+    commands = neighbours._commands(tmp_path, Path(bert_folder(tmp_path / "tiny")))
+    assert [*commands] == [f"{task}, {name}" for name in ("builtin", "tiny") for task in ("train", "predict")]
+    for command in commands.values():
+        neighbours._run(command, {})
+    for kind in neighbours.SIZES:
+        assert len((tmp_path / kind / "found.jsonl").read_text().splitlines()) == 20
+
+
+def test_pages_are_written(tmp_path):
+    rows = [{"command": "train, builtin", "threads": neighbours.DEFAULT, "quiet": "1.0 s"}]
+    page = neighbours.neighbours_page(rows, "minilm").write(tmp_path, "a command").read_text()
+    assert "| train, builtin | the default | 1.0 s |" in page
+    assert f"at most {neighbours.MAX_BUSY} times" in page
+    assert "a command" in neighbours.demo_page(rows).write(tmp_path, "a command").read_text()
+    page = startup.startup_page(rows, "0123abc").write(tmp_path, "a command").read_text()
+    assert "before (0123abc) and after" in page
