@@ -70,14 +70,14 @@ class Segmentations(ABC):
     ) -> list[list[DecodedSegment]]:
         """Return the best set of each sentence: the most probable one or, with objective "f1", that of the largest
         expected F1, which has the largest sum of probability - cutoff. The cutoff is `f1_cutoff()` unless given."""
-        check_choice("objective", objective, Objective)
         values = None
-        if objective == "f1":
-            segments, values = self._above(self.f1_cutoff() if cutoff is None else cutoff)
-        else:
+        if objective == "probability":
             segments = self._mode
             if with_probabilities or any(one and one.thresholds for one in self.constraints):
                 values = self._probabilities(segments)
+        else:
+            check_choice("objective", objective, Objective)
+            segments, values = self._above(self.f1_cutoff() if cutoff is None else cutoff)
         if values is not None and any(self.constraints):
             segments, values = self._under_constraints(segments, values)
         return self._named(segments, values if with_probabilities else None)

@@ -338,7 +338,8 @@ def padded_scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Put the rows of all sentences into one array (B, L, T) of float32 or float64, whose numbers are checked, and
     return it with their lengths, (B,)."""
-    if len(logits) and np.ndim(logits[0]) == 1:
+    is_batch = isinstance(logits, np.ndarray) and logits.ndim == 3  # as it comes most often
+    if not is_batch and len(logits) and np.ndim(logits[0]) == 1:
         logits, word_ids = [logits], None if word_ids is None else [word_ids]
     if word_ids is not None:
         if len(word_ids) != len(logits) or lengths is not None:
@@ -349,14 +350,14 @@ def padded_scores(
     if any(array.shape[-1:] != (len(scheme),) or array.ndim != 3 - is_list for array in arrays):
         came = ", ".join(str(array.shape) for array in arrays)
         raise ValueError(f"logits must have a row per token and a column per label, {len(scheme)}, got {came:.200}")
-    dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
     if is_list:
+        dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
         lengths = list(map(len, arrays)) if lengths is None else lengths
         scores = np.zeros((len(arrays), max(map(len, arrays), default=0), len(scheme)), dtype)
         for array, sentence in zip(arrays, scores):
             sentence[: len(array)] = array
     else:
-        scores = np.ascontiguousarray(arrays[0], dtype)
+        scores = np.ascontiguousarray(arrays[0], np.promote_types(np.float32, arrays[0].dtype))
     num_sentences, num_tokens, _ = scores.shape
     counts = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths, np.int64)
     each = counts.reshape(-1).tolist()  # a few numbers, which Python compares sooner than an array does
