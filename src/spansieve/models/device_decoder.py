@@ -186,7 +186,7 @@ class DeviceDecoder:
         num_spans, sums = num_tokens * max_width, 32 if with_probabilities else 16  # bytes of a candidate
         tile_spans = max(TILE_SPANS, -(-num_spans // max_threads(num_labels)))
         tiles = max(1, -(-num_spans // tile_spans))
-        each = 80 if kind == "nested" else 32 + sums if tiles == 1 else 32
+        each = 80 if kind == "nested" else 36 + sums if tiles == 1 else 36
         most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)
         capacity = min((self._shared - 16) // each, most)
         scratch = tiles * (TILE_KEPT * 16 + 16) if tiles > 1 else 0
@@ -207,12 +207,15 @@ class DeviceDecoder:
             return _decoded(np.array((0, count)), rows, with_probabilities)
         counts = numbers[:num_sentences].copy()
         is_written = np.arange(num_slots) < counts[:, None]
-        rows = numbers[first : first + 4 * is_written.size].reshape(num_sentences, num_slots, 4)[is_written]
+        rows = numbers[first : first + 4 * is_written.size].reshape(-1, 4).compress(is_written.ravel(), axis=0)
+        left = None
+        if num_sentences and min(counts.tolist()) < 0:
+            left = np.flatnonzero(counts < 0)
+            counts[left] = 0
         offsets = np.zeros(num_sentences + 1, np.int64)
-        np.cumsum(counts.clip(0), out=offsets[1:])
+        np.add.accumulate(counts, out=offsets[1:])
         decoded = _decoded(offsets, rows, with_probabilities)
-        left = np.flatnonzero(counts < 0)
-        return _joined(decoded, self._on_host(slots, lengths, left), left) if len(left) else decoded
+        return decoded if left is None else _joined(decoded, self._on_host(slots, lengths, left), left)
 
     def _on_host(self, slots: Slots, lengths: np.ndarray, left: np.ndarray) -> Decoded:
         """Decode some sentences of a batch as they are decoded where there is no GPU, with the same errors."""

@@ -120,8 +120,9 @@ __device__ void sort_by_end(const int4* kept, int K, Nodes& nodes) {
 }
 
 // The candidates of a sentence in shared memory, by the whole block; false where the block has nothing more to do.
-__device__ bool candidates_in_order(const Task& t, int b, int length, int4* kept, Nodes& nodes) {
-    __shared__ int is_wrong, sums[MAX_THREADS];
+// `kept` is (N,), `sums` (MAX_THREADS,).
+__device__ bool candidates_in_order(const Task& t, int b, int length, int4* kept, int* sums, Nodes& nodes) {
+    __shared__ int is_wrong;
     if (threadIdx.x == 0) is_wrong = 0;
     __syncthreads();
     nodes.n = filter_sentence(t, b, length, kept, sums, &is_wrong);
