@@ -140,6 +140,19 @@ def test_a_long_sentence_by_several_blocks_and_chunks(kind):
     assert ours.num_on_host == 0
 
 
+@pytest.mark.parametrize("kind", [name for name in KINDS if KINDS[name]["kind"] == "filtered"])
+def test_of_many_equal_paths_through_chunks_the_hosts_is_taken(kind):
+    """More candidates than a block has threads, and whole numbers for scores: a label before a chunk is as good as
+    another."""
+    decoder = decoder_of(kind, np.random.default_rng(1).integers(-1, 1, (len(NAMES), len(NAMES))))
+    lengths = np.array([2500, 90])
+    scores = [part.round() for part in random_scores(decoder, lengths)]
+    start = np.arange(2500)[:, None]
+    scores[0][0, (start + np.arange(WIDTH)) // 9 > (start - 1) // 9, 0] = 9.0  # no span has each ninth token: cuts
+    assert np.sum(scores[0][0, ..., 1:].max(-1) > scores[0][0, ..., 0]) > module.max_threads(len(NAMES))
+    assert assert_same(decoder, scores, lengths).num_on_host == 0
+
+
 @pytest.mark.parametrize("kind", ["linear chain, BIOES", "semi-Markov"])
 def test_back_pointers_of_a_sentence_longer_than_what_is_traced_at_once(kind):
     decoder = decoder_of(kind)

@@ -39,16 +39,18 @@ __device__ int filter_spans(const Task& t, int b, int length, int low, int high,
 
 // Add up the numbers of all threads before, and of each thread itself; the sum of all. `sums` is (MAX_THREADS,).
 __device__ int scan(int* sums, int own) {
-    int thread = threadIdx.x, threads = THREADS;
+    int thread = threadIdx.x, lane = thread % 32, before = 0;
+    for (int reach = 1; reach < 32; reach *= 2) {
+        int other = __shfl_up_sync(~0u, own, reach);
+        if (lane >= reach) own += other;
+    }
     sums[thread] = own;
     __syncthreads();
-    for (int reach = 1; reach < threads; reach *= 2) {
-        int before = thread >= reach ? sums[thread - reach] : 0;
-        __syncthreads();
-        sums[thread] += before;
-        __syncthreads();
-    }
-    return sums[threads - 1];
+    for (int k = 31; k < thread - lane; k += 32) before += sums[k];  // of the warps before
+    __syncthreads();
+    sums[thread] = before + own;
+    __syncthreads();
+    return sums[THREADS - 1];
 }
 
 // The candidates of one tile in `kept`, by the whole block; how many.
