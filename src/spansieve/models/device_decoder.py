@@ -186,7 +186,7 @@ class DeviceDecoder:
         num_spans, sums = num_tokens * max_width, 32 if with_probabilities else 16  # bytes of a candidate
         tile_spans = max(TILE_SPANS, -(-num_spans // max_threads(num_labels)))
         tiles = max(1, -(-num_spans // tile_spans))
-        each = 80 if kind == "nested" else 36 + sums if tiles == 1 else 36
+        each = 80 if kind == "nested" else 32 + sums if tiles == 1 else 32
         most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)
         capacity = min((self._shared - 16) // each, most)
         scratch = tiles * (TILE_KEPT * 16 + 16) if tiles > 1 else 0

@@ -7,7 +7,7 @@
 // chunk. `null` stands for the start of the sentence throughout.
 
 #define CHUNKS 64
-#define CHUNK_NODES 16  // candidates that are worth a chunk
+#define CHUNK_NODES 8   // candidates that are worth a chunk
 #define BEYOND 0x7fffffff
 
 // Candidates low … high - 1, as a sweep meets them from the left or from the right, where start and end change places.
@@ -21,8 +21,9 @@ template <bool BACK> struct Order {
 };
 
 // A sweep over candidates. The window before a position are, by the window theorem, of the candidates that are over those
-// that end after the latest start among them, or with SKIP all. `window.add` merges one, `window.clear` forgets all, and
-// `window.reach` is the way into one. Each turn of the loop reaches one, so that the lanes of a warp do so together.
+// that end after the latest start among them, or with SKIP all. `window.add` merges one, `window.clear` forgets all,
+// `window.reach` is the way into one, and `window.expect` says early which it will be. Each turn of the loop reaches one,
+// so that the lanes of a warp do so together.
 template <bool BACK, class Window>
 __device__ inline void sweep(const Nodes& nodes, int low, int high, Window& window) {
     Order<BACK> order = {nodes, low, high};
@@ -34,6 +35,7 @@ __device__ inline void sweep(const Nodes& nodes, int low, int high, Window& wind
     for (int begun = 0; begun <= n; begun++) {
         int c = begun < n ? order.beginning(begun) : NO_NODE;
         int4 opening = nodes.node[max(c, 0)];
+        window.expect(max(c, 0));
         while (over < n && (begun == n || order.finish(closing) <= order.begin(opening))) {
             if (SKIP) window.add(d, closing.z);
             latest = max(latest, order.begin(closing));
@@ -76,7 +78,7 @@ template <class T> __device__ inline void copy(T* to, const T* from) {
 template <bool BACK, int EACH> struct Sums {
     const Real *link, *weight;  // (Y, Y), (N,): exp of the scores
     Real* value;                // (N, EACH)
-    Real merged[Y];
+    Real merged[Y], expected;
     __device__ Sums(const Real* link, const Real* weight, Real* value) : link(link), weight(weight), value(value) {
         start(0);
     }
@@ -85,10 +87,11 @@ template <bool BACK, int EACH> struct Sums {
         for (int y = 0; y < Y; y++) merged[y] = y == label ? real(1.0, 0) : zero();
     }
     __device__ inline void clear() { start(NO_NODE); }
+    __device__ inline void expect(int c) { expected = weight[c]; }
     __device__ inline void add(int c, int y) { put(merged, y, plus(at(merged, y), value[c * EACH])); }
     __device__ inline void reach(int c, int4 node) {
         Real into = BACK ? step(merged, link + node.z * Y, 1) : step(merged, link + node.z, Y);
-        value[c * EACH] = times(into, weight[c]);
+        value[c * EACH] = times(into, expected);
     }
     __device__ inline Real total() const {
         Real total = merged[0];
@@ -118,6 +121,7 @@ template <class Score, int EACH> struct Maxima {
         }
     }
     __device__ inline void clear() { start(NO_NODE); }
+    __device__ inline void expect(int) {}
     __device__ inline void add(int c, int y) {
         Score before = at(top, y), own = value[c * EACH];
         if (!(own > before)) return;
@@ -161,16 +165,12 @@ struct Chunks {
     }
 };
 
-// Cut where no candidate lies across, near to equal numbers of them.
-__device__ void cut(const Nodes& nodes, int K, Chunks& chunks) {
+// Cut near to equal numbers of candidates, where none lies across: the k that end first are over where the k-th begins.
+__device__ void cut(const Nodes& nodes, Chunks& chunks) {
     int g = threadIdx.x;
     if (g > chunks.count) return;
     int k = (int)((long long)g * nodes.n / chunks.count);
-    for (; k > 0 && k < nodes.n; k++) {
-        int start = nodes.node[nodes.by_start[k]].x, j = k - 1;
-        while (j >= 0 && nodes.node[nodes.by_start[j]].x + K > start && nodes.node[nodes.by_start[j]].y <= start) j--;
-        if (j < 0 || nodes.node[nodes.by_start[j]].x + K <= start) break;
-    }
+    while (k > 0 && k < nodes.n && nodes.node[k - 1].y > nodes.node[nodes.by_start[k]].x) k++;
     chunks.first[g] = k;
 }
 
@@ -348,16 +348,15 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     }
     Nodes nodes;
     nodes.node = (int4*)memory;
-    int4* kept = nodes.node + t.capacity;  // until they are in order
-    float* value = (float*)kept;
-    int *origin = (int*)kept + t.capacity, *runner_up = origin + t.capacity, *path = runner_up;
+    nodes.by_start = (int*)(nodes.node + t.capacity);
+    float* value = (float*)(nodes.by_start + t.capacity);
+    int *origin = (int*)(value + t.capacity), *runner_up = origin + t.capacity, *path = runner_up;
     char* scratch = t.scratch + b * t.scratch_size + t.tiles * (TILE_KEPT * sizeof(int4) + 16);
-    // Of a long sentence the sums are not in shared memory.
-    Real* forward = t.tiles == 1 ? (Real*)(kept + t.capacity) : (Real*)scratch;
+    // Of a long sentence the sums are no longer in shared memory.
+    Real* forward = t.tiles == 1 ? (Real*)(runner_up + t.capacity) : (Real*)scratch;
     Real* backward = forward + (t.with_probabilities ? t.capacity : 0);
-    nodes.by_start = t.tiles == 1 ? (int*)(backward + t.capacity) : (int*)(kept + t.capacity);
     scratch = (char*)(backward + t.capacity);
-    if (!candidates_in_order(t, b, (int)t.lengths[b], kept, sums, nodes)) return;
+    if (!candidates_in_order(t, b, (int)t.lengths[b], (int4*)forward, sums, nodes)) return;
     if (t.with_probabilities)
         for (int c = thread; c < nodes.n; c += THREADS)
             forward[c] = backward[c] = exp_of(__int_as_float(nodes.node[c].w));
@@ -384,11 +383,10 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
         __syncthreads();
         if (thread == 0) {
             count = 0;
-            for (int c = last; c != NO_NODE; c = origin[c]) count++;
-            for (int c = last, k = count; c != NO_NODE; c = origin[c]) path[--k] = c;
+            for (int c = last; c != NO_NODE; c = origin[c]) path[count++] = c;  // from its end
         }
     } else {
-        cut(nodes, t.K, chunks);
+        cut(nodes, chunks);
         __syncthreads();
         int each = chunks.count * Y;
         for (int k = thread; k < sweeps * each; k += THREADS) {
@@ -419,7 +417,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     }
     __syncthreads();
     for (int k = thread; k < count; k += THREADS) {
-        int c = path[k];
+        int c = path[chunks.count == 1 ? count - 1 - k : k];
         int4 node = nodes.node[c];
         float p = 0.0f;
         if (t.with_probabilities) {
