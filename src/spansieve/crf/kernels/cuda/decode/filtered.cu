@@ -29,27 +29,21 @@ __device__ inline void sweep(const Nodes& nodes, int low, int high, Window& wind
     Order<BACK> order = {nodes, low, high};
     int n = high - low, over = 0, latest = -BEYOND;
     if (n == 0) return;
-    bool is_stale = false;
-    int d = order.finishing(0);
-    int4 closing = nodes.node[d];
+    int4 closing = nodes.node[order.finishing(0)];
     for (int begun = 0; begun <= n; begun++) {
-        int c = begun < n ? order.beginning(begun) : NO_NODE;
-        int4 opening = nodes.node[max(c, 0)];
-        window.expect(max(c, 0));
+        int c = order.beginning(min(begun, n - 1)), first = over;
+        int4 opening = nodes.node[c];
+        window.expect(c);
         while (over < n && (begun == n || order.finish(closing) <= order.begin(opening))) {
-            if (SKIP) window.add(d, closing.z);
             latest = max(latest, order.begin(closing));
-            is_stale = true;
-            d = order.finishing(min(++over, n - 1));
-            closing = nodes.node[d];
+            closing = nodes.node[order.finishing(min(++over, n - 1))];
         }
-        if (!SKIP && is_stale) {
+        if (!SKIP && first < over) {
             window.clear();
-            int first = over;
-            while (first > 0 && order.finish(nodes.node[order.finishing(first - 1)]) > latest) first--;
-            for (; first < over; first++) window.add(order.finishing(first), nodes.node[order.finishing(first)].z);
-            is_stale = false;
+            for (first = over; first > 0 && order.finish(nodes.node[order.finishing(first - 1)]) > latest;) first--;
         }
+#pragma unroll 2
+        for (; first < over; first++) window.add(order.finishing(first), nodes.node[order.finishing(first)].z);
         if (begun < n) window.reach(c, opening);
     }
 }
