@@ -90,7 +90,8 @@ def source_of(decoder: Decoder) -> str:
     constants = {"Y": num_labels, "MAX_THREADS": max_threads(num_labels)}
     if settings.filters:
         constants |= {"SKIP": settings.skip, "LABELS": decoder.limits.labels_per_span}
-        parts = ["task.cuh", "filter.cuh", f"{settings.kind}.cu"]
+        sweep = ["sweep.cuh"] if settings.kind == "filtered" else []
+        parts = ["task.cuh", "filter.cuh", *sweep, f"{settings.kind}.cu"]
     else:
         parts, is_chain = ["task.cuh", "dense.cu"], settings.kind == "linear-chain"
         terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
