@@ -43,19 +43,6 @@ template <class T> struct Flow {
     }
 };
 
-#define LANE_LABELS ((Y + 31) / 32)  // that a lane of a warp has
-
-// The column of one label of a matrix (Y, Y): what comes into it.
-template <class T> struct Column {
-    T value[LANE_LABELS][Y];
-    __device__ inline void read(const T* matrix) {
-#pragma unroll
-        for (int k = 0; k < LANE_LABELS; k++)
-#pragma unroll
-            for (int y = 0; y < Y; y++) value[k][y] = matrix[y * Y + min((int)threadIdx.x % 32 + 32 * k, Y - 1)];
-    }
-};
-
 template <bool BACK> struct SumFlow {
     Flow<Real> sums;
     const Nodes& nodes;
@@ -66,22 +53,15 @@ template <bool BACK> struct SumFlow {
         sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
         copy(sums.out + (g * Y + y) * Y, window.merged);
     }
-    // By a warp: from what comes out of each chunk what goes into the next; all at the end. `state` is (2, Y). The chunk
-    // after each is read meanwhile.
+    // By a warp: from what comes out of each chunk what goes into the next; all at the end. `state` is (2, Y).
     __device__ Real join(const Chunks& chunks, Real* state) {
         int lane = threadIdx.x % 32, n = chunks.count;
         for (int y = lane; y < Y; y += 32) sums.in[(BACK ? n : 0) * Y + y] = state[y] = y ? zero() : real(1.0, 0);
-        Column<Real> column, ahead;
-        column.read(sums.out + (BACK ? n - 1 : 0) * Y * Y);
         __syncwarp();
         for (int k = 0; k < n; k++) {
-            Real *from = state + k % 2 * Y, *to = state + (k + 1) % 2 * Y, *in = sums.in + (BACK ? n - 1 - k : k + 1) * Y;
-            int next = min(k + 1, n - 1);
-            ahead.read(sums.out + (BACK ? n - 1 - next : next) * Y * Y);
-#pragma unroll
-            for (int j = 0; j < LANE_LABELS; j++)
-                if (lane + 32 * j < Y) in[lane + 32 * j] = to[lane + 32 * j] = step(from, column.value[j], 1);
-            column = ahead;
+            Real *from = state + k % 2 * Y, *to = state + (k + 1) % 2 * Y;
+            int g = BACK ? n - 1 - k : k, next = (BACK ? g : g + 1) * Y;
+            for (int y = lane; y < Y; y += 32) sums.in[next + y] = to[y] = step(from, sums.out + g * Y * Y + y, Y);
             __syncwarp();
         }
         Real total = zero();
@@ -124,28 +104,19 @@ struct MaxFlow {
             tops.in[y] = top[y] = y ? -INFINITE : 0.0;
             winners.in[y] = winner[y] = NO_NODE;
         }
-        Column<double> column, ahead;
-        Column<int> who, who_ahead;
-        column.read(tops.out);
-        who.read(winners.out);
         __syncwarp();
         for (int g = 0; g < chunks.count; g++) {
-            int from = g % 2 * Y, to = (g + 1) % 2 * Y, next = min(g + 1, chunks.count - 1) * Y * Y;
-            ahead.read(tops.out + next);
-            who_ahead.read(winners.out + next);
-#pragma unroll
-            for (int j = 0; j < LANE_LABELS; j++) {
-                int y = lane + 32 * j;
-                if (y >= Y) continue;
+            int from = g % 2 * Y, to = (g + 1) % 2 * Y;
+            for (int y = lane; y < Y; y += 32) {
                 Best best;
 #pragma unroll
-                for (int k = 0; k < Y; k++)
-                    best.meet(top[from + k] + column.value[j][k], who.value[j][k] < 0 ? winner[from + k] : who.value[j][k]);
+                for (int k = 0; k < Y; k++) {
+                    int at = (g * Y + k) * Y + y, who = winners.out[at];
+                    best.meet(top[from + k] + tops.out[at], who < 0 ? winner[from + k] : who);
+                }
                 tops.in[(g + 1) * Y + y] = top[to + y] = best.top;
                 winners.in[(g + 1) * Y + y] = winner[to + y] = best.winner;
             }
-            column = ahead;
-            who = who_ahead;
             __syncwarp();
         }
         Best best;
