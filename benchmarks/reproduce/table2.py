@@ -83,7 +83,7 @@ def costs(
     with_baselines: bool = True,
 ) -> list[Cost]:
     """All heads and decoders take turns; on the CPU they have one thread. A GPU is profiled once all times are
-    measured: a profiler that was used makes every launch after it slower."""
+    measured: a profiler that was used may make every launch after it slower."""
     found: list[Cost] = []
     profiles: list[tuple[Sequence[Scored], float]] = []
     with one_thread() if device == "cpu" else nullcontext():

@@ -69,7 +69,7 @@ def test_what_a_gpu_does_is_counted():
 
 
 def test_a_gpu_is_profiled_after_all_times_are_measured(monkeypatch):
-    """Launches are slower once a profiler was used."""
+    """Launches may be slower once a profiler was used."""
     done = []
 
     def timed(contenders, seconds, device):
