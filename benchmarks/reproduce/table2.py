@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from benchmarks.device_use import RESULT_BYTES, device_use, launch_and_copy
@@ -82,8 +82,10 @@ def costs(
     device: str,
     with_baselines: bool = True,
 ) -> list[Cost]:
-    """All heads and decoders take turns; on the CPU they have one thread."""
+    """All heads and decoders take turns; on the CPU they have one thread. A GPU is profiled once all times are
+    measured: a profiler that was used may make every launch after it slower."""
     found: list[Cost] = []
+    profiles: list[tuple[Sequence[Scored], float]] = []
     with one_thread() if device == "cpu" else nullcontext():
         for size in batch_sizes:
             batches = {head: batches_of(tagger, examples, size) for head, tagger in taggers.items()}
@@ -95,21 +97,25 @@ def costs(
             each = {(t.contender.name, t.contender.task): (1000 * t.seconds / len(examples), t) for t in timings}
             for head, some in batches.items():
                 theirs = each.get((head, BASELINE))
-                decoding, overall = each[head, DECODING][0], each[head, OVERALL][0]
-                least = each.get((LEAST, LEAST))
                 found.append(
                     Cost(
                         head,
                         size,
                         each[head, SCORING][0],
-                        decoding,
+                        each[head, DECODING][0],
                         None if theirs is None else theirs[1].contender.note,
                         None if theirs is None else theirs[0],
-                        overall,
-                        None if least is None else _on_device(some, len(examples), decoding, overall, least[0]),
+                        each[head, OVERALL][0],
                     )
                 )
-    return found
+                if device == "cuda":
+                    profiles.append((some, each[LEAST, LEAST][0]))
+    if not profiles:
+        return found
+    return [
+        replace(cost, device=_on_device(some, len(examples), cost.decoding, cost.overall, least))
+        for cost, (some, least) in zip(found, profiles)
+    ]
 
 
 def _on_device(

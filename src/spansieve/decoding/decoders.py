@@ -83,16 +83,19 @@ class Decoded(NamedTuple):
 
     def predictions(self, names: Sequence[str]) -> list[Prediction]:
         """Return the prediction for each sentence, with the names of labels by their ids."""
-        offsets, start, end, label = (column.tolist() for column in self.segments)
+        offsets, start, end, label = self.segments
+        labels = np.array(names, object).take(label).tolist()
         # A named tuple's own constructor is Python code, and takes three times as long.
-        triples = zip(start, end, map(names.__getitem__, label))
-        segments = list(map(tuple.__new__, repeat(NamedSegment), triples))
+        new = tuple.__new__
+        segments = list(map(new, repeat(NamedSegment), zip(start.tolist(), end.tolist(), labels)))
         values = None if self.probabilities is None else self.probabilities.tolist()
-        if len(offsets) == 2:
+        bounds = offsets.tolist()
+        if len(bounds) == 2:
             predictions = [Prediction(segments, values)]
+        elif values is None:
+            predictions = [Prediction(segments[a:z], None) for a, z in zip(bounds, bounds[1:])]
         else:
-            bounds = zip(offsets, offsets[1:])
-            predictions = [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in bounds]
+            predictions = [new(Prediction, (segments[a:z], values[a:z])) for a, z in zip(bounds, bounds[1:])]
         if self.coverage is None:
             return predictions
         assert self.expected is not None

@@ -90,7 +90,8 @@ def source_of(decoder: Decoder) -> str:
     constants = {"Y": num_labels, "MAX_THREADS": max_threads(num_labels)}
     if settings.filters:
         constants |= {"SKIP": settings.skip, "LABELS": decoder.limits.labels_per_span}
-        parts = ["task.cuh", "filter.cuh", f"{settings.kind}.cu"]
+        sweep = ["sweep.cuh"] if settings.kind == "filtered" else []
+        parts = ["task.cuh", "filter.cuh", *sweep, f"{settings.kind}.cu"]
     else:
         parts, is_chain = ["task.cuh", "dense.cu"], settings.kind == "linear-chain"
         terms = 1 if is_chain else -(-settings.max_width // lanes_for_label(num_labels))
@@ -207,12 +208,15 @@ class DeviceDecoder:
             return _decoded(np.array((0, count)), rows, with_probabilities)
         counts = numbers[:num_sentences].copy()
         is_written = np.arange(num_slots) < counts[:, None]
-        rows = numbers[first : first + 4 * is_written.size].reshape(num_sentences, num_slots, 4)[is_written]
+        rows = numbers[first : first + 4 * is_written.size].reshape(-1, 4).compress(is_written.ravel(), axis=0)
+        left = None
+        if num_sentences and min(counts.tolist()) < 0:
+            left = np.flatnonzero(counts < 0)
+            counts[left] = 0
         offsets = np.zeros(num_sentences + 1, np.int64)
-        np.cumsum(counts.clip(0), out=offsets[1:])
+        np.add.accumulate(counts, out=offsets[1:])
         decoded = _decoded(offsets, rows, with_probabilities)
-        left = np.flatnonzero(counts < 0)
-        return _joined(decoded, self._on_host(slots, lengths, left), left) if len(left) else decoded
+        return decoded if left is None else _joined(decoded, self._on_host(slots, lengths, left), left)
 
     def _on_host(self, slots: Slots, lengths: np.ndarray, left: np.ndarray) -> Decoded:
         """Decode some sentences of a batch as they are decoded where there is no GPU, with the same errors."""

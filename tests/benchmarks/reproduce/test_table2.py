@@ -7,7 +7,9 @@ import csv
 import pytest
 import torch
 
+from benchmarks.reproduce import table2
 from benchmarks.reproduce.table2 import HEADS, Cost, OnDevice, _device_row, _our_row, _their_row, costs
+from benchmarks.timings import Timing
 from tests.benchmarks.reproduce.conftest import SETTINGS
 from tests.prediction.test_error_analysis import SENTENCES, tagger
 from tests.training import runs
@@ -64,6 +66,26 @@ def test_what_a_gpu_does_is_counted():
     found = costs({"fsemicrf": tagger("fsemicrf").to("cuda")}, EXAMPLES, [3], 0.001, "cuda")
     assert (found[0].device.launches, found[0].device.copies) == (1, 0)
     assert 0 < found[0].device.decoding_idle < 1
+
+
+def test_a_gpu_is_profiled_after_all_times_are_measured(monkeypatch):
+    """Launches may be slower once a profiler was used."""
+    done = []
+
+    def timed(contenders, seconds, device):
+        done.append("timed")
+        return [Timing(contender, 1.0, 1) for contender in contenders]
+
+    def profiled(*arguments):
+        done.append("profiled")
+        return OnDevice(1.0, 0.0, 1.0, 0.5, 0.5, 0)
+
+    monkeypatch.setattr(table2, "timed_side_by_side", timed)
+    monkeypatch.setattr(table2, "_on_device", profiled)
+    monkeypatch.setattr(table2, "launch_and_copy", lambda: None)
+    found = costs({"fsemicrf": tagger("fsemicrf")}, EXAMPLES, [1, 3], 0.001, "cuda", with_baselines=False)
+    assert done == ["timed", "timed", "profiled", "profiled"]
+    assert [(cost.batch, cost.device.launches) for cost in found] == [(1, 1.0), (3, 1.0)]
 
 
 def test_without_a_semi_crf_there_is_no_speed_up():

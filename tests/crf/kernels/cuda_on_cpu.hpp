@@ -44,6 +44,14 @@ static void leave(State state) {
 }
 static void __syncthreads() { leave(AT_BLOCK); }
 static void __syncwarp() { leave(AT_WARP); }
+static int __shfl_up_sync(unsigned, int own, unsigned reach) {
+    static int exchanged[1024];
+    exchanged[current] = own;
+    __syncwarp();
+    int other = current % 32 >= reach ? exchanged[current - reach] : own;
+    __syncwarp();
+    return other;
+}
 static void enter() { body(); leave(DONE); }
 
 // Let those go on that wait at a barrier which all of them have reached; whether any does.

@@ -39,16 +39,18 @@ __device__ int filter_spans(const Task& t, int b, int length, int low, int high,
 
 // Add up the numbers of all threads before, and of each thread itself; the sum of all. `sums` is (MAX_THREADS,).
 __device__ int scan(int* sums, int own) {
-    int thread = threadIdx.x, threads = THREADS;
+    int thread = threadIdx.x, lane = thread % 32, before = 0;
+    for (int reach = 1; reach < 32; reach *= 2) {
+        int other = __shfl_up_sync(~0u, own, reach);
+        if (lane >= reach) own += other;
+    }
     sums[thread] = own;
     __syncthreads();
-    for (int reach = 1; reach < threads; reach *= 2) {
-        int before = thread >= reach ? sums[thread - reach] : 0;
-        __syncthreads();
-        sums[thread] += before;
-        __syncthreads();
-    }
-    return sums[threads - 1];
+    for (int k = 31; k < thread - lane; k += 32) before += sums[k];  // of the warps before
+    __syncthreads();
+    sums[thread] = before + own;
+    __syncthreads();
+    return sums[THREADS - 1];
 }
 
 // The candidates of one tile in `kept`, by the whole block; how many.
@@ -120,8 +122,9 @@ __device__ void sort_by_end(const int4* kept, int K, Nodes& nodes) {
 }
 
 // The candidates of a sentence in shared memory, by the whole block; false where the block has nothing more to do.
-__device__ bool candidates_in_order(const Task& t, int b, int length, int4* kept, Nodes& nodes) {
-    __shared__ int is_wrong, sums[MAX_THREADS];
+// `kept` is (N,), `sums` (MAX_THREADS,).
+__device__ bool candidates_in_order(const Task& t, int b, int length, int4* kept, int* sums, Nodes& nodes) {
+    __shared__ int is_wrong;
     if (threadIdx.x == 0) is_wrong = 0;
     __syncthreads();
     nodes.n = filter_sentence(t, b, length, kept, sums, &is_wrong);

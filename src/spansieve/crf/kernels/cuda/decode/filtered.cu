@@ -2,286 +2,172 @@
 //
 // A sweep is one thread's: of few candidates there are three, of the best path, forward and backward. Many candidates are
 // cut into chunks, where none lies across the cut, so that all that a chunk needs of those before it is a value for each
-// label. A thread for each label before each chunk finds what comes out of it; from that follows what goes into each
-// chunk, and then a thread for each chunk has its paths. `null` stands for the start of the sentence throughout.
+// label. A thread for each label before each chunk finds what comes out of it, and what reaches each candidate in it; from
+// that follows what goes into each chunk, and with both the values of a candidate are sums over the labels before its
+// chunk. `null` stands for the start of the sentence throughout.
 
 #define CHUNKS 64
-#define CHUNK_NODES 16  // candidates that are worth a chunk
-#define BEYOND 0x7fffffff
-
-// Candidates low … high - 1, as a sweep meets them from the left or from the right, where start and end change places.
-template <bool BACK> struct Order {
-    const Nodes& nodes;
-    int low, high;
-    __device__ inline int beginning(int k) const { return BACK ? high - 1 - k : nodes.by_start[low + k]; }
-    __device__ inline int finishing(int k) const { return BACK ? nodes.by_start[high - 1 - k] : low + k; }
-    __device__ inline int begin(int4 node) const { return BACK ? -node.y : node.x; }
-    __device__ inline int finish(int4 node) const { return BACK ? -node.x : node.y; }
-};
-
-// A sweep over candidates. The window before a position are, by the window theorem, of the candidates that are over those
-// that end after the latest start among them, or with SKIP all. `window.add` merges one, `window.clear` forgets all, and
-// `window.reach` is the way into one.
-template <bool BACK, class Window>
-__device__ inline void sweep(const Nodes& nodes, int low, int high, Window& window) {
-    Order<BACK> order = {nodes, low, high};
-    int n = high - low, begun = 0, over = 0, latest = -BEYOND;
-    if (n == 0) return;
-    bool is_stale = false;
-    int c = order.beginning(0), d = order.finishing(0);
-    int4 opening = nodes.node[c], closing = nodes.node[d];
-    for (;;) {
-        bool is_over = begun == n || order.finish(closing) <= order.begin(opening);
-        if (!SKIP && is_stale && !is_over) {
-            window.clear();
-            int first = over;
-            while (first > 0 && order.finish(nodes.node[order.finishing(first - 1)]) > latest) first--;
-            for (; first < over; first++) window.add(order.finishing(first), nodes.node[order.finishing(first)].z);
-            is_stale = false;
-        }
-        if (is_over) {
-            if (SKIP) window.add(d, closing.z);
-            latest = max(latest, order.begin(closing));
-            is_stale = true;
-            if (++over == n) break;
-            d = order.finishing(over);
-            closing = nodes.node[d];
-        } else {
-            window.reach(c, opening);
-            if (++begun == n) continue;
-            c = order.beginning(begun);
-            opening = nodes.node[c];
-        }
-    }
-    if (SKIP) return;
-    window.clear();
-    int first = over;
-    while (first > 0 && order.finish(nodes.node[order.finishing(first - 1)]) > latest) first--;
-    for (; first < over; first++) window.add(order.finishing(first), nodes.node[order.finishing(first)].z);
-}
-
-// A window has a value of each label, in registers: so no index into it may be a variable.
-template <class T> __device__ inline T at(const T* values, int y) {
-    T value = values[0];
-#pragma unroll
-    for (int k = 1; k < Y; k++)
-        if (k == y) value = values[k];
-    return value;
-}
-
-template <class T> __device__ inline void put(T* values, int y, T value) {
-#pragma unroll
-    for (int k = 0; k < Y; k++)
-        if (k == y) values[k] = value;
-}
-
-template <class T> __device__ inline void copy(T* to, const T* from) {
-#pragma unroll
-    for (int y = 0; y < Y; y++) to[y] = from[y];
-}
-
-template <bool BACK> struct Sums {
-    const Real *link, *weight;  // (Y, Y), (N,): exp of the scores
-    Real* value;                // (N,)
-    Real merged[Y];
-    __device__ Sums(const Real* link, const Real* weight, Real* value) : link(link), weight(weight), value(value) {
-        start(0);
-    }
-    __device__ inline void start(int label) {  // with nothing but one label before, null: at the start of a sentence
-#pragma unroll
-        for (int y = 0; y < Y; y++) merged[y] = y == label ? real(1.0, 0) : zero();
-    }
-    __device__ inline void clear() { start(NO_NODE); }
-    __device__ inline void add(int c, int y) { put(merged, y, plus(at(merged, y), value[c])); }
-    __device__ inline void reach(int c, int4 node) {
-        Real into = BACK ? step(merged, link + node.z * Y, 1) : step(merged, link + node.z, Y);
-        value[c] = times(into, weight[c]);
-    }
-    __device__ inline Real total() const {
-        Real total = merged[0];
-#pragma unroll
-        for (int y = 1; y < Y; y++) total = plus(total, merged[y]);
-        return total;
-    }
-};
-
-// Maxima in the scores' own type, or in chunks, whose values are added up in another order, in double.
-template <class Score> struct Maxima {
-    const float* transition;  // (Y, Y)
-    Score* value;             // (N,)
-    int* origin;              // (N,): the candidate before each
-    int* runner_up;           // (N,): the one that was replaced; it may yet come out equal, and goes first then
-    Score top[Y];
-    int winner[Y];  // which candidate
-    __device__ Maxima(const float* transition, Score* value, int* origin, int* runner_up)
-        : transition(transition), value(value), origin(origin), runner_up(runner_up) {
-        start(0);
-    }
-    __device__ inline void start(int label) {
-#pragma unroll
-        for (int y = 0; y < Y; y++) {
-            top[y] = y == label ? 0.0f : -INFINITE;
-            winner[y] = NO_NODE;
-        }
-    }
-    __device__ inline void clear() { start(NO_NODE); }
-    __device__ inline void add(int c, int y) {
-        Score before = at(top, y), own = value[c];
-        if (!(own > before)) return;
-        if (runner_up) runner_up[c] = before > -INFINITE ? at(winner, y) : NO_NODE;
-        put(winner, y, c);
-        put(top, y, own);
-    }
-    // The best way into a label, or the end: the first candidate in order through which it is attained.
-    __device__ inline Score into(int label, int& from) {
-        Score best = -INFINITE;
-#pragma unroll
-        for (int y = 0; y < Y; y++) best = fmax(best, top[y] + (label ? transition[y * Y + label] : 0.0f));
-        from = best == -INFINITE ? NO_NODE : BEYOND;
-#pragma unroll
-        for (int y = 0; y < Y; y++) {
-            float onward = label ? transition[y * Y + label] : 0.0f;
-            int c = winner[y];
-            if (top[y] + onward != best) continue;
-            while (runner_up && c >= 0 && runner_up[c] >= 0 && value[runner_up[c]] + onward == best) c = runner_up[c];
-            from = min(from, c);
-        }
-        return best;
-    }
-    __device__ inline void reach(int c, int4 node) {
-        int from;
-        value[c] = into(node.z, from) + __int_as_float(node.w);
-        if (origin) origin[c] = from;
-    }
-};
-
-// ---- Chunks -----------------------------------------------------------------------------------------------------------
+#define CHUNK_NODES 8  // candidates that are worth a chunk
 
 struct Chunks {
     int count;
     int first[CHUNKS + 1];
+    __device__ inline int of(int c) const {
+        int low = 0, high = count;
+        while (high - low > 1) {
+            int middle = (low + high) / 2;
+            if (first[middle] <= c) low = middle; else high = middle;
+        }
+        return low;
+    }
 };
 
-// Cut where no candidate lies across, near to equal numbers of them.
-__device__ void cut(const Nodes& nodes, int K, Chunks& chunks) {
+// Cut near to equal numbers of candidates, where none lies across: the k that end first are over where the k-th begins.
+__device__ void cut(const Nodes& nodes, Chunks& chunks) {
     int g = threadIdx.x;
     if (g > chunks.count) return;
     int k = (int)((long long)g * nodes.n / chunks.count);
-    for (; k > 0 && k < nodes.n; k++) {
-        int start = nodes.node[nodes.by_start[k]].x, j = k - 1;
-        while (j >= 0 && nodes.node[nodes.by_start[j]].x + K > start && nodes.node[nodes.by_start[j]].y <= start) j--;
-        if (j < 0 || nodes.node[nodes.by_start[j]].x + K <= start) break;
-    }
+    while (k > 0 && k < nodes.n && nodes.node[k - 1].y > nodes.node[nodes.by_start[k]].x) k++;
     chunks.first[g] = k;
 }
 
-// What comes out of each chunk for each label before it, (CHUNKS, Y, Y), and what goes into it, (CHUNKS + 1, Y).
-struct Flow {
-    Real *out, *in, *value;        // (…), (…), (Y, N)
-    double *top_out, *top_in, *top_value;
-    int *winner_out, *winner_in;
-    __device__ Flow(char* memory, int capacity, int which) {
-        size_t square = CHUNKS * Y * Y, line = (CHUNKS + 1) * Y, sums = square + line + (size_t)Y * capacity;
-        out = (Real*)memory + which * sums;
-        in = out + square;
-        value = in + line;
-        top_out = (double*)((Real*)memory + 2 * sums);
-        top_in = top_out + square;
-        top_value = top_in + line;
-        winner_out = (int*)(top_value + (size_t)Y * capacity);
-        winner_in = winner_out + square;
+// What comes out of each chunk for each label before it, (CHUNKS, Y, Y); what goes into it, (CHUNKS + 1, Y); and what
+// reaches each candidate for each label before its chunk, (N, Y).
+template <class T> struct Flow {
+    T *out, *in, *value;
+    __device__ Flow(char*& memory, int capacity) {
+        out = (T*)memory;
+        in = out + CHUNKS * Y * Y;
+        value = in + (CHUNKS + 1) * Y;
+        memory = (char*)(value + (size_t)capacity * Y);
     }
 };
 
 template <bool BACK> struct SumFlow {
-    Flow flow;
+    Flow<Real> sums;
     const Nodes& nodes;
-    const Real* link;
-    Real* value;  // (N,): exp of the scores, then the sums
-    int capacity;
+    const Real *link, *weight;
     __device__ void unit(const Chunks& chunks, int g, int y) {
-        Sums<BACK> window(link, value, flow.value + (size_t)y * capacity);
+        Sums<BACK, Y> window(link, weight, sums.value + y);
         window.start(y);
         sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
-        copy(flow.out + (g * Y + y) * Y, window.merged);
+        copy(sums.out + (g * Y + y) * Y, window.merged);
     }
-    __device__ Real join(const Chunks& chunks) {  // by a warp
-        int lane = threadIdx.x % 32;
-        Real* in = flow.in + (BACK ? chunks.count : 0) * Y;
-        for (int y = lane; y < Y; y += 32) in[y] = y ? zero() : real(1.0, 0);
+    // By a warp: from what comes out of each chunk what goes into the next; all at the end. `state` is (2, Y).
+    __device__ Real join(const Chunks& chunks, Real* state) {
+        int lane = threadIdx.x % 32, n = chunks.count;
+        for (int y = lane; y < Y; y += 32) sums.in[(BACK ? n : 0) * Y + y] = state[y] = y ? zero() : real(1.0, 0);
         __syncwarp();
-        for (int k = 0; k < chunks.count; k++) {
-            int g = BACK ? chunks.count - 1 - k : k;
-            Real* next = flow.in + (BACK ? g : g + 1) * Y;
-            for (int y = lane; y < Y; y += 32) next[y] = step(in, flow.out + g * Y * Y + y, Y);
-            in = next;
+        for (int k = 0; k < n; k++) {
+            Real *from = state + k % 2 * Y, *to = state + (k + 1) % 2 * Y;
+            int g = BACK ? n - 1 - k : k, next = (BACK ? g : g + 1) * Y;
+            for (int y = lane; y < Y; y += 32) sums.in[next + y] = to[y] = step(from, sums.out + g * Y * Y + y, Y);
             __syncwarp();
         }
-        Sums<BACK> window(link, value, value);
-        copy(window.merged, in);
-        return window.total();
+        Real total = zero();
+        for (int y = 0; y < Y; y++) total = plus(total, state[n % 2 * Y + y]);
+        return total;
     }
-    __device__ void whole(const Chunks& chunks, int g) {
-        Sums<BACK> window(link, value, value);
-        copy(window.merged, flow.in + (BACK ? g + 1 : g) * Y);
-        sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
+    __device__ inline Real at(const Chunks& chunks, int c) const {
+        return step(sums.in + (chunks.of(c) + BACK) * Y, sums.value + (size_t)c * Y, 1);
+    }
+};
+
+// The best of several ways; of equals that whose last candidate comes first in order.
+struct Best {
+    double top;
+    int winner;
+    __device__ Best() : top(-INFINITE), winner(NO_NODE) {}
+    __device__ inline void meet(double value, int from) {
+        if (!(value > top || (value == top && from < winner))) return;
+        top = value;
+        winner = from;
     }
 };
 
 struct MaxFlow {
-    Flow flow;
+    Flow<double> tops;
+    Flow<int> winners;  // NO_NODE: none of the chunk; of a value, the candidate before it
     const Nodes& nodes;
     const float* transition;
-    int* origin;
-    int capacity;
     __device__ void unit(const Chunks& chunks, int g, int y) {
-        Maxima<double> window(transition, flow.top_value + (size_t)y * capacity, 0, 0);
+        Maxima<double, Y> window(transition, tops.value + y, winners.value + y, 0);
         window.start(y);
         sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
-        copy(flow.top_out + (g * Y + y) * Y, window.top);
-        copy(flow.winner_out + (g * Y + y) * Y, window.winner);
+        copy(tops.out + (g * Y + y) * Y, window.top);
+        copy(winners.out + (g * Y + y) * Y, window.winner);
     }
-    __device__ int join(const Chunks& chunks, double& best) {  // by a warp
+    // By a warp, as the sums are joined: the best path, and its last candidate.
+    __device__ Best join(const Chunks& chunks, double* top, int* winner) {
         int lane = threadIdx.x % 32;
-        for (int y = lane; y < Y; y += 32) { flow.top_in[y] = y ? -INFINITE : 0.0; flow.winner_in[y] = NO_NODE; }
+        for (int y = lane; y < Y; y += 32) {
+            tops.in[y] = top[y] = y ? -INFINITE : 0.0;
+            winners.in[y] = winner[y] = NO_NODE;
+        }
         __syncwarp();
         for (int g = 0; g < chunks.count; g++) {
+            int from = g % 2 * Y, to = (g + 1) % 2 * Y;
             for (int y = lane; y < Y; y += 32) {
-                double top = -INFINITE;
-                int winner = NO_NODE;
+                Best best;
+#pragma unroll
                 for (int k = 0; k < Y; k++) {
-                    int at = (g * Y + k) * Y + y, from = flow.winner_out[at];
-                    double value = flow.top_in[g * Y + k] + flow.top_out[at];
-                    from = from == NO_NODE ? flow.winner_in[g * Y + k] : from;
-                    if (value > top || (value == top && from < winner)) { top = value; winner = from; }
+                    int at = (g * Y + k) * Y + y, who = winners.out[at];
+                    best.meet(top[from + k] + tops.out[at], who < 0 ? winner[from + k] : who);
                 }
-                flow.top_in[(g + 1) * Y + y] = top;
-                flow.winner_in[(g + 1) * Y + y] = winner;
+                tops.in[(g + 1) * Y + y] = top[to + y] = best.top;
+                winners.in[(g + 1) * Y + y] = winner[to + y] = best.winner;
             }
             __syncwarp();
         }
-        int last;
-        Maxima<double> window(transition, 0, 0, 0);
-        enter(window, chunks.count);
-        best = window.into(0, last);
-        return last;
+        Best best;
+        for (int y = 0; y < Y; y++) best.meet(top[chunks.count % 2 * Y + y], winner[chunks.count % 2 * Y + y]);
+        return best;
     }
-    __device__ inline void enter(Maxima<double>& window, int g) {
-        copy(window.top, flow.top_in + g * Y);
-        copy(window.winner, flow.winner_in + g * Y);
-    }
-    __device__ void whole(const Chunks& chunks, int g) {
-        Maxima<double> window(transition, flow.top_value, origin, 0);
-        enter(window, g);
-        sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
+    // The candidate before c on the best path to it.
+    __device__ inline int origin(const Chunks& chunks, int c) const {
+        int at = chunks.of(c) * Y;
+        Best best;
+#pragma unroll
+        for (int y = 0; y < Y; y++) {
+            int from = winners.value[(size_t)c * Y + y];
+            best.meet(tops.in[at + y] + tops.value[(size_t)c * Y + y], from < 0 ? winners.in[at + y] : from);
+        }
+        return best.winner;
     }
 };
 
+// The path that ends with `last`, in order, by the whole block; how many. Each candidate is marked that 1, 2, 4, … steps
+// lead to from one that is marked. `origin`, `jump` and `mark` are (N,), and written over; `path` is one of them.
+__device__ int trace(int n, int last, int* origin, int* jump, int* mark, int* sums, int*& path) {
+    int thread = threadIdx.x, threads = THREADS;
+    for (int c = thread; c < n; c += threads) mark[c] = c == last;
+    __syncthreads();
+    for (int reach = 1; reach < n; reach *= 2) {
+        for (int c = thread; c < n; c += threads) {
+            int before = origin[c];
+            if (before >= 0 && mark[c]) mark[before] = 1;
+            jump[c] = before < 0 ? NO_NODE : origin[before];
+        }
+        __syncthreads();
+        int* other = origin;
+        origin = jump;
+        jump = other;
+    }
+    int each = (n + threads - 1) / threads, low = min(thread * each, n), high = min(low + each, n), own = 0;
+    for (int c = low; c < high; c++) own += mark[c];
+    int count = scan(sums, own), k = sums[thread] - own;
+    path = jump;
+    for (int c = low; c < high; c++)
+        if (mark[c]) path[k++] = c;
+    return count;
+}
+
 extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
-    __shared__ int count, last;
-    __shared__ Real link[Y * Y], total;
+    __shared__ int count, last, sums[MAX_THREADS];
+    __shared__ Real link[Y * Y], total, states[2][2 * Y];
     __shared__ float transition[Y * Y];
-    __shared__ double best;
+    __shared__ double best, tops[2 * Y];
+    __shared__ int winners[2 * Y];
     __shared__ Chunks chunks;
     int thread = threadIdx.x, b = blockIdx.y;
     for (int k = thread; k < Y * Y; k += THREADS) {
@@ -292,78 +178,81 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     nodes.node = (int4*)memory;
     nodes.by_start = (int*)(nodes.node + t.capacity);
     float* value = (float*)(nodes.by_start + t.capacity);
-    int *origin = (int*)(value + t.capacity), *runner_up = origin + t.capacity;
+    int *origin = (int*)(value + t.capacity), *runner_up = origin + t.capacity, *path = runner_up;
     char* scratch = t.scratch + b * t.scratch_size + t.tiles * (TILE_KEPT * sizeof(int4) + 16);
     // Of a long sentence the sums are no longer in shared memory.
     Real* forward = t.tiles == 1 ? (Real*)(runner_up + t.capacity) : (Real*)scratch;
     Real* backward = forward + (t.with_probabilities ? t.capacity : 0);
     scratch = (char*)(backward + t.capacity);
-    if (!candidates_in_order(t, b, (int)t.lengths[b], (int4*)forward, nodes)) return;
+    if (!candidates_in_order(t, b, (int)t.lengths[b], (int4*)forward, sums, nodes)) return;
     if (t.with_probabilities)
         for (int c = thread; c < nodes.n; c += THREADS)
             forward[c] = backward[c] = exp_of(__int_as_float(nodes.node[c].w));
     if (thread == 0) chunks.count = t.tiles == 1 ? 1 : max(1, min(CHUNKS, nodes.n / CHUNK_NODES));
     __syncthreads();
     int sweeps = t.with_probabilities ? 3 : 1;
+    SumFlow<false> left = {Flow<Real>(scratch, t.capacity), nodes, link, forward};
+    SumFlow<true> right = {Flow<Real>(scratch, t.capacity), nodes, link, backward};
+    Flow<double> best_flow(scratch, t.capacity);
+    MaxFlow middle = {best_flow, Flow<int>(scratch, t.capacity), nodes, transition};
     if (chunks.count == 1) {
         if (thread == 0) {
-            Maxima<float> window(transition, value, origin, runner_up);
+            Maxima<float, 1> window(transition, value, origin, runner_up);
             sweep<false>(nodes, 0, nodes.n, window);
             best = window.into(0, last);
         } else if (thread == 32 && sweeps > 1) {
-            Sums<false> window(link, forward, forward);
+            Sums<false, 1> window(link, forward, forward);
             sweep<false>(nodes, 0, nodes.n, window);
             total = window.total();
         } else if (thread == 64 && sweeps > 1) {
-            Sums<true> window(link, backward, backward);
+            Sums<true, 1> window(link, backward, backward);
             sweep<true>(nodes, 0, nodes.n, window);
         }
+        __syncthreads();
+        if (thread == 0) {
+            count = 0;
+            for (int c = last; c != NO_NODE; c = origin[c]) path[count++] = c;  // from its end
+        }
     } else {
-        MaxFlow best_flow = {Flow(scratch, t.capacity, 0), nodes, transition, origin, t.capacity};
-        SumFlow<false> left = {Flow(scratch, t.capacity, 0), nodes, link, forward, t.capacity};
-        SumFlow<true> right = {Flow(scratch, t.capacity, 1), nodes, link, backward, t.capacity};
-        cut(nodes, t.K, chunks);
+        cut(nodes, chunks);
         __syncthreads();
         int each = chunks.count * Y;
         for (int k = thread; k < sweeps * each; k += THREADS) {
             int g = k % each / Y, y = k % Y;
-            if (k < each) best_flow.unit(chunks, g, y);
+            if (k < each) middle.unit(chunks, g, y);
             else if (k < 2 * each) left.unit(chunks, g, y);
             else right.unit(chunks, g, y);
         }
         __syncthreads();
         if (thread < 32) {
-            double value;
-            int node = best_flow.join(chunks, value);
-            if (thread == 0) { last = node; best = value; }
+            Best found = middle.join(chunks, tops, winners);
+            if (thread == 0) { last = found.winner; best = found.top; }
         } else if (thread < 64 && sweeps > 1) {
-            Real sum = left.join(chunks);
+            Real sum = left.join(chunks, states[0]);
             if (thread == 32) total = sum;
         } else if (thread < 96 && sweeps > 1) {
-            right.join(chunks);
+            right.join(chunks, states[1]);
         }
         __syncthreads();
-        int g = thread % CHUNKS, which = thread / CHUNKS;
-        if (g < chunks.count && which < sweeps) {
-            if (which == 0) best_flow.whole(chunks, g);
-            else if (which == 1) left.whole(chunks, g);
-            else right.whole(chunks, g);
-        }
+        for (int c = thread; c < nodes.n; c += THREADS) origin[c] = middle.origin(chunks, c);
+        int found = trace(nodes.n, last, origin, (int*)value, runner_up, sums, path);
+        if (thread == 0) count = found;
     }
     __syncthreads();
     if (thread == 0) {
-        count = 0;
-        for (int c = last; c != NO_NODE; c = origin[c]) runner_up[count++] = c;
         if (!(best > -INFINITE)) count = ON_HOST;
         t.counts[b] = count;
     }
     __syncthreads();
     for (int k = thread; k < count; k += THREADS) {
-        int c = runner_up[count - 1 - k];
+        int c = path[chunks.count == 1 ? count - 1 - k : k];
         int4 node = nodes.node[c];
         float p = 0.0f;
-        if (t.with_probabilities)
-            p = quotient(times(forward[c], backward[c]), times(exp_of(__int_as_float(node.w)), total));
+        if (t.with_probabilities) {
+            Real before = chunks.count == 1 ? forward[c] : left.at(chunks, c);
+            Real after = chunks.count == 1 ? backward[c] : right.at(chunks, c);
+            p = quotient(times(before, after), times(exp_of(__int_as_float(node.w)), total));
+        }
         t.segments[(long long)b * t.slots + k] = segment_of(node.x, node.y, node.z, p);
     }
 }

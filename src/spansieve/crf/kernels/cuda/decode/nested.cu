@@ -96,7 +96,7 @@ struct Laminar {
 };
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
-    __shared__ int count, rows;
+    __shared__ int count, rows, sums[MAX_THREADS];
     __shared__ Real link[Y * Y], total;
     __shared__ float transition[Y * Y];
     int thread = threadIdx.x, b = blockIdx.y, room = ROWS_EACH * t.capacity;
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     s.best_row = (float*)(s.back + room);
     s.transition = transition;
     s.link = link;
-    if (!candidates_in_order(t, b, (int)t.lengths[b], (int4*)s.weight, s.nodes)) return;
+    if (!candidates_in_order(t, b, (int)t.lengths[b], (int4*)s.weight, sums, s.nodes)) return;
     int n = s.nodes.n;
     for (int c = thread; c < n; c += THREADS) {
         int4 node = s.nodes.node[c];

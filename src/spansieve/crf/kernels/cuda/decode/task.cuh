@@ -1,7 +1,7 @@
 // Decoding in one launch: the best segments of each sentence and their probabilities, from scores to pinned memory.
 //
 // Axes: B sentences, L tokens, K widths, Y labels or tags, N candidates. Compiled for one head, by NVRTC: this file, for a
-// head that filters filter.cuh, and filtered.cu, nested.cu or dense.cu, with
+// head that filters filter.cuh, for one with paths sweep.cuh, and filtered.cu, nested.cu or dense.cu, with
 //   Y               labels, null included, or tags
 //   MAX_THREADS     of a block
 //   LABELS, SKIP    of a filter: the labels that a span may be kept with; a path may leave candidates out
