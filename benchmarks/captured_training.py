@@ -181,9 +181,11 @@ def run_rows(runs: Sequence[Run]) -> list[Row]:
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
-def captured_page(steps: Sequence[dict[str, object]], runs: Sequence[Run], encoder: str, epochs: int = 5) -> ResultPage:
+def captured_page(
+    steps: Sequence[dict[str, object]], runs: Sequence[Run], encoder: str, epochs: int = 5, note: str = ""
+) -> ResultPage:
     about = ABOUT_STEPS.format(rounds=ROUNDS, steps=STEPS)
-    parts: list[str | Table | Figure] = [Table(steps, "Steps", about), draw(steps)]
+    parts: list[str | Table | Figure] = [*filter(None, [note]), Table(steps, "Steps", about), draw(steps)]
     if runs:
         alone = next(run for run in runs if run.is_alone)
         verdict = f"{epochs} epochs took {alone.seconds:.1f} s from the start of the process to its end."
@@ -206,5 +208,5 @@ def draw(rows: Sequence[Mapping[str, object]]) -> Figure:
         bar_names(axes, [str(row["model"]).replace("the ", "") for row in some])
         axes.set_title(f"batches of {size}", fontsize=10)
     grid[0].set_ylabel("training steps per second")
-    grid[0].legend(frameon=False)
+    grid[-1].legend(frameon=False, loc="upper right")
     return figure

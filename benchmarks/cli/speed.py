@@ -57,6 +57,7 @@ def training_speed(
         typer.Option(min=0, help="of these runs, by graphs and by kernels each; 0: one run by graphs, for its time"),
     ] = 3,
     settings: Annotated[list[str] | None, typer.Option("--set", help="a setting of these runs")] = None,
+    note: Annotated[str, typer.Option(help="with --graphs: a sentence for the page, what else there is to know")] = "",
     out: Out = RESULTS,
 ) -> None:
     """Whole training steps of our models, of a token softmax and of pytorch-crf on one encoder."""
@@ -91,7 +92,7 @@ def training_speed(
         if data is not None and dev is not None and test is not None:
             runs = run_epochs(encoder, (data, dev, test), seeds, folder, settings or ())
             show(run_rows(runs))
-        write(captured_page(rows, runs, name), out)
+        write(captured_page(rows, runs, name, note=note), out)
 
 
 def tagging(
