@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
 MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
-# The argument was renamed in transformers 4.56.
-SINGLE_PRECISION = {"dtype" if tuple(map(int, __version__.split(".")[:2])) >= (4, 56) else "torch_dtype": torch.float32}
+VERSION = tuple(map(int, __version__.split(".")[:2]))  # of transformers
+SINGLE_PRECISION = {"dtype" if VERSION >= (4, 56) else "torch_dtype": torch.float32}  # its argument was renamed
 
 
 class PretrainedEncoder(Encoder):
@@ -112,6 +112,7 @@ class PretrainedEncoder(Encoder):
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)
+        self.model.config.name_or_path = ""  # a place on this machine, which transformers 4 would write down
         self.model.config.save_pretrained(folder)
 
     def train(self, mode: bool = True) -> PretrainedEncoder:

@@ -19,7 +19,7 @@ from spansieve.nn.pretrained_encoder import PretrainedEncoder
 try:
     from torch.onnx import ops
 except ImportError:  # before torch 2.8, which cannot be exported from
-    ops = None
+    ops = None  # type: ignore[assignment]
 
 
 class Scorers(nn.Module):
