@@ -41,8 +41,10 @@ def vectors_of(encoder: str, examples: Sequence[Example]) -> list[np.ndarray]:
     """The vector of each token's first subword, (L, D), and zeros for what the encoder does not see."""
     from transformers import AutoModel, AutoTokenizer
 
+    from spansieve.nn.pretrained_encoder import SINGLE_PRECISION
+
     tokenizer = AutoTokenizer.from_pretrained(encoder)
-    model = AutoModel.from_pretrained(encoder, dtype=torch.float32).eval()
+    model = AutoModel.from_pretrained(encoder, **SINGLE_PRECISION).eval()
     order = sorted(range(len(examples)), key=lambda i: len(examples[i].tokens))
     vectors: list[np.ndarray] = [np.zeros(0)] * len(examples)
     for at in range(0, len(order), BATCH):

@@ -73,7 +73,7 @@ def test_a_damaged_file_does_not_keep_the_others_from_being_written(terminal, mo
         (("rows.jsonl",), "Missing option '--output'"),
         (("rows.jsonl", "--output", "out", "--replicas", 2), "--replicas needs --ray"),
         (("rows.jsonl", "--output", "out", "--threshold", 2), "'--threshold'"),
-        (("rows.jsonl", "--output", "out", "--forbid", "Ada"), "No such option: --forbid"),
+        (("rows.jsonl", "--output", "out", "--forbid", "Ada"), "No such option"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_code_2(terminal, model, line, message):

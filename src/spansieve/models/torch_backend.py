@@ -202,8 +202,10 @@ def ready_mask(mask: Tensor) -> Tensor:
 def takes_ready_masks(encoder: Encoder) -> bool:
     if not encoder.is_pretrained:
         return False
+    from spansieve.nn.pretrained_encoder import VERSION
+
     config: Any = cast(Any, encoder).model.config
-    return config.model_type in READY_MASKS and config._attn_implementation == "sdpa"
+    return VERSION >= (5, 0) and config.model_type in READY_MASKS and config._attn_implementation == "sdpa"
 
 
 def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:

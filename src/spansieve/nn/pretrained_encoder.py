@@ -25,8 +25,8 @@ MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
 WIDTH_STEP = 16  # windows are padded to multiples of this, so that few shapes occur
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
-# The argument was renamed in transformers 4.56.
-SINGLE_PRECISION = {"dtype" if tuple(map(int, __version__.split(".")[:2])) >= (4, 56) else "torch_dtype": torch.float32}
+VERSION = tuple(map(int, __version__.split(".")[:2]))  # of transformers
+SINGLE_PRECISION = {"dtype" if VERSION >= (4, 56) else "torch_dtype": torch.float32}  # its argument was renamed
 
 
 class PretrainedEncoder(Encoder):
@@ -102,6 +102,7 @@ class PretrainedEncoder(Encoder):
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save_pretrained(folder)
+        self.model.config.name_or_path = ""  # a place on this machine, which transformers 4 would write down
         self.model.config.save_pretrained(folder)
 
     def train(self, mode: bool = True) -> PretrainedEncoder:

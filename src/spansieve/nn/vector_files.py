@@ -153,10 +153,10 @@ def _numbers(line: bytes, size: int) -> np.ndarray | None:
 
 def _floats(text: bytes, count: int) -> np.ndarray | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of text that is no number, which the count shows
+        warnings.simplefilter("error", DeprecationWarning)  # of text that is no number, before NumPy 2.3
         try:
             values = np.fromstring(text, np.float32, sep=" ")
-        except ValueError:
+        except (ValueError, DeprecationWarning):
             return None
     return values if len(values) == count else None
 
