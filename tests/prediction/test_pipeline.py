@@ -23,7 +23,7 @@ from spansieve.crf import filtered_semi_markov
 from spansieve.data import block_tokenizer
 from spansieve.data.overlap_resolution import depths
 from spansieve.models.heads import HEADS
-from spansieve.models.torch_backend import TorchBackend, takes_ready_masks
+from spansieve.models.torch_backend import TorchBackend
 from spansieve.nn.pretrained_encoder import VERSION, PretrainedEncoder
 from spansieve.prediction import feature_workers
 from spansieve.prediction.feature_workers import Prepared
@@ -312,10 +312,9 @@ def test_the_reader_of_the_builtin_encoder():
 def test_a_ready_mask_masks_the_same(folder_of, tmp_path):
     encoder = PretrainedEncoder(EncoderConfig(name=folder_of(tmp_path / "encoder"))).eval()
     if VERSION < (5, 0):
-        assert not takes_ready_masks(encoder)
+        assert not encoder.takes_ready_masks
         pytest.skip("needs transformers 5")
-    assert takes_ready_masks(encoder)
-    assert not takes_ready_masks(trained().tagger.encoder)
+    assert encoder.takes_ready_masks
     features = encoder.features(ODD)
     with torch.inference_mode():
         ready = encoder(features | {"attention_mask": features["attention_mask"].bool()[:, None, None, :]})

@@ -23,7 +23,7 @@ from spansieve.decoding.decoders import Decoded
 from spansieve.models.device_decoder import DeviceDecoder, device_decoder
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.models.torch_backend import TorchBackend, ready_mask, takes_ready_masks
+from spansieve.models.torch_backend import TorchBackend
 from spansieve.nn.cuda.graph_capture import Recorder, Weights
 
 MIN_USES = 3  # a shape that comes less often is not worth the time of capturing it
@@ -296,7 +296,6 @@ class FixedInputs:
         self._features = {name: self._device[i * size :][:size].view(shape) for i, name in enumerate(names)}
         self._features["kept"] = torch.arange(size, device=device)
         self._features["num_tokens"] = self.lengths = self._device[len(names) * size :]  # (B,)
-        self._takes_ready_masks = is_cuda and takes_ready_masks(encoder)
         # Sentences that only fill the batch have no token, but a subword to attend to: without there would be NaN.
         self._grids["input_ids"].fill(encoder.layout.padding)
         self._grids["attention_mask"][:, 0] = 1
@@ -324,7 +323,4 @@ class FixedInputs:
 
     def features(self) -> dict[str, Tensor]:
         """What the encoder takes."""
-        features = dict(self._features)
-        if self._takes_ready_masks:
-            features["attention_mask"] = ready_mask(features["attention_mask"])
-        return features
+        return dict(self._features)

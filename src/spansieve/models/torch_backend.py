@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,14 +23,12 @@ from spansieve.models.device_decoder import DeviceDecoder, device_decoder
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.nn.encoder import Encoder
 from spansieve.persistence.manifest import ModelError
 
 if TYPE_CHECKING:
     from spansieve.models.captured_prediction import CapturedPrediction
 
 BATCHES_IN_FLIGHT = 3  # on the device or on their way back
-READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
 
 
 class Scored(NamedTuple):
@@ -151,12 +149,8 @@ class TorchBackend:
     def on_device(self, batch: PreparedBatch) -> Batch:
         """Copy a batch to the device by way of pinned memory, so that the host need not wait."""
         features: Mapping[str, Any] = batch.features
-        made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths)).to(
-            self.device
-        )
-        if self.device.type == "cuda" and takes_ready_masks(self.tagger.encoder):
-            made.features["attention_mask"] = ready_mask(made.features["attention_mask"])
-        return made
+        made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths))
+        return made.to(self.device)
 
     def _pinned(self, array: np.ndarray | Tensor) -> Tensor:
         tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
@@ -191,21 +185,6 @@ def _as_model_error(decode: Callable[[], Decoded]) -> Decoded:
         return decode()
     except ScoreError as error:
         raise ModelError(f"the model's weights give no scores to decode: {error}") from error
-
-
-def ready_mask(mask: Tensor) -> Tensor:
-    """Return a mask (W, S) in the form that transformers takes as it is, (W, 1, 1, S). Any other it checks for whether
-    it masks anything at all, which synchronises the host."""
-    return mask.bool()[:, None, None, :]
-
-
-def takes_ready_masks(encoder: Encoder) -> bool:
-    if not encoder.is_pretrained:
-        return False
-    from spansieve.nn.pretrained_encoder import VERSION
-
-    config: Any = cast(Any, encoder).model.config
-    return VERSION >= (5, 0) and config.model_type in READY_MASKS and config._attn_implementation == "sdpa"
 
 
 def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:

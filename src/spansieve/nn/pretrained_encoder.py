@@ -72,7 +72,7 @@ class PretrainedEncoder(Encoder):
             self._check_vocabulary()
         self.subwords = SubwordCache(self.tokenizer.backend_tokenizer)
         kind, attention = self.model.config.model_type, self.model.config._attn_implementation
-        self._takes_ready_masks = kind in READY_MASKS and attention == "sdpa"
+        self.takes_ready_masks = VERSION >= (5, 0) and kind in READY_MASKS and attention == "sdpa"
 
     def _layout(self) -> SubwordLayout:
         before, after = _special_tokens(self.tokenizer)
@@ -167,7 +167,7 @@ class PretrainedEncoder(Encoder):
 
     def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
         """The vectors of the subwords in windows, (W, S) to (W, S, D)."""
-        if mask.is_cuda and mask.ndim == 2 and self._takes_ready_masks:
+        if mask.is_cuda and mask.ndim == 2 and self.takes_ready_masks:
             # transformers checks a mask (W, S) for whether it masks anything at all, which synchronises the host; one
             # of (W, 1, 1, S) it takes as it is.
             mask = mask.bool()[:, None, None, :]
