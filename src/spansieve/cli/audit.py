@@ -15,7 +15,7 @@ from rich.table import Table
 
 from spansieve.cli.options import DataFormat, LabelledData, Tool
 from spansieve.cli.outputs import Console, opened, write_suggestions
-from spansieve.cli.train import configuration
+from spansieve.cli.train import configuration, use_threads_that_pay
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
@@ -56,6 +56,7 @@ def audit(
     from spansieve.cli.terminal import TerminalObserver
     from spansieve.prediction.annotation_errors import audit as run
 
+    use_threads_that_pay(chosen)
     console = Console()
     examples = read_with_warnings(data, format, console)
     with nullcontext(str(runs)) if runs else TemporaryDirectory() as folder, TerminalObserver(console) as observer:
