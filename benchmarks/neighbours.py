@@ -46,13 +46,13 @@ class Size(NamedTuple):
     texts: int
 
 
-SIZES = {BUILTIN: Size(1_500, 100, 2, 10_000), "pretrained": Size(96, 16, 1, 600)}
+SIZES = {BUILTIN: Size(1_000, 100, 2, 10_000), "pretrained": Size(96, 16, 1, 600)}
 ABOUT = f"""Seconds of the whole command, its start included, with nothing else on the machine and beside one process
 that computes without a pause. *{ACTIVE}* is what torch does where nothing else is set: all cores, and threads that wait
 for others run in a loop. *{DEFAULT}* is what a command sets: they sleep, and the built-in encoder is trained with one
 thread. The last two columns are what the default may take: beside the busy process at most {MAX_BUSY} times what one
-thread takes on a quiet machine, and on a quiet machine at most {MAX_QUIET} times what it takes with {ACTIVE}. Each run is
-a process of its own, and the settings take turns."""
+thread takes on a quiet machine, and on a quiet machine at most {MAX_QUIET} times what it takes with {ACTIVE}. Each run
+is a process of its own, and the settings take turns."""
 ABOUT_DEMO = """Seconds of the whole command as `make demo` starts it, with nothing else on the machine and beside one
 process that computes without a pause."""
 
