@@ -52,11 +52,11 @@ def audit(
     if output.is_dir() or not output.parent.is_dir():  # which would be found out after the training
         raise typer.BadParameter(f"--output must be a file in a folder that exists, got {output}")
     chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings or ())
+    use_threads_that_pay(chosen)
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.terminal import TerminalObserver
     from spansieve.prediction.annotation_errors import audit as run
 
-    use_threads_that_pay(chosen)
     console = Console()
     examples = read_with_warnings(data, format, console)
     with nullcontext(str(runs)) if runs else TemporaryDirectory() as folder, TerminalObserver(console) as observer:

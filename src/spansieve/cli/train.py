@@ -98,6 +98,7 @@ def train(
     flags["training.epochs"] = epochs
     chosen = configuration(config, flags, settings or (), start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
+    use_threads_that_pay(chosen)  # before anything with threads is loaded
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.data.batching import described_part, split_examples
