@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from spansieve import cli
+from spansieve.cli import train
+from spansieve.config import preset
 from spansieve.prediction.onnx.session import openmp_threads, usable_cores
 from tests.single_thread import one_thread as one_thread
 
@@ -61,6 +63,29 @@ def test_threads_of_a_process_that_has_torch_already(terminal, model, one_thread
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     assert terminal("predict", model, "Ada", "--threads", "0").code == 2
+
+
+def test_the_built_in_encoder_is_trained_with_one_thread_unless_the_user_says_how_many(monkeypatch):
+    bounds = []
+    monkeypatch.setattr(train, "bound_threads", bounds.append)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    train.use_threads_that_pay(preset("builtin"))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    train.use_threads_that_pay(preset("pretrained"))
+    assert bounds == []
+    train.use_threads_that_pay(preset("builtin"))
+    assert bounds == [1]
+
+
+def test_training_goes_by_it(terminal, corpus, tmp_path, monkeypatch, one_thread):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    torch.set_num_threads(2)
+    data = [corpus / "train.conll", corpus / "dev.conll", "--epochs", "1", "--cpu"]
+    assert terminal("train", *data, "--output", tmp_path / "one").code == 0
+    assert torch.get_num_threads() == 1
+    assert terminal("train", *data, "--output", tmp_path / "two", "--threads", "2").code == 0
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
 
 
 @pytest.mark.parametrize(("value", "threads"), [("3", 3), (" 3,2 ", 3), ("0", 1), ("", None), ("many", None)])

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from spansieve.cli.options import DataFormat, LabelledData, Tool
 from spansieve.cli.outputs import Console, opened, write_suggestions
-from spansieve.cli.train import configuration
+from spansieve.cli.train import configuration, use_threads_that_pay
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
@@ -52,6 +52,7 @@ def audit(
     if output.is_dir() or not output.parent.is_dir():  # which would be found out after the training
         raise typer.BadParameter(f"--output must be a file in a folder that exists, got {output}")
     chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings or ())
+    use_threads_that_pay(chosen)
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.terminal import TerminalObserver
     from spansieve.prediction.annotation_errors import audit as run

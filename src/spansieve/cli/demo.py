@@ -26,8 +26,13 @@ def demo(
     entities of sentences that it has not seen. Downloads nothing.
     """
     from spansieve.cli.outputs import highlighted
-    from spansieve.cli.terminal import TerminalObserver, duration, score_table
+    from spansieve.cli.train import use_threads_that_pay
     from spansieve.config import preset, with_settings
+
+    config = with_settings(preset("demo"), {"training.seed": seed})
+    use_threads_that_pay(config)
+
+    from spansieve.cli.terminal import TerminalObserver, duration, score_table
     from spansieve.data.sample import sample_corpus, unseen_sentences
     from spansieve.evaluation.scores import Scores
     from spansieve.prediction.predictor import load
@@ -39,7 +44,6 @@ def demo(
     if is_run_on(output, corpus.train, corpus.dev):  # any other run is left alone, with an error
         remove_run(output)
     console.print("\n[bold]The built-in encoder with a filtered semi-Markov CRF, on a generated sample corpus[/]")
-    config = with_settings(preset("demo"), {"training.seed": seed})
     with TerminalObserver(console) as observer:
         result = train(
             config, corpus.train, corpus.dev, output, test_examples=corpus.test, observer=observer, use_cpu=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from spansieve.cli import bound_threads
 from spansieve.cli.options import DataFormat
 from spansieve.cli.outputs import Console
 from spansieve.config import (
@@ -96,6 +98,7 @@ def train(
     flags["training.epochs"] = epochs
     chosen = configuration(config, flags, settings or (), start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
+    use_threads_that_pay(chosen)  # before anything with threads is loaded
 
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.data.batching import described_part, split_examples
@@ -119,6 +122,7 @@ def run_and_show(
     from spansieve.cli.terminal import TerminalObserver
     from spansieve.training.run import train as run
 
+    use_threads_that_pay(config)
     try:
         with TerminalObserver(console) as observer:
             result = run(config, train, dev, output, observer=observer, **options)
@@ -126,6 +130,13 @@ def run_and_show(
         console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
         raise
     _show(console, result)
+
+
+def use_threads_that_pay(config: Config) -> None:
+    """Train the built-in encoder with one thread, unless the user says how many. Its tensors are small: a second thread
+    saves nothing, and beside other work it makes the first one wait."""
+    if config.model.encoder.name == BUILTIN and "OMP_NUM_THREADS" not in os.environ:
+        bound_threads(1)
 
 
 def _show(console: Console, result: TrainingResult) -> None:
