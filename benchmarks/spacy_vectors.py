@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.experiment import Splits, drawn, scores_on
+from benchmarks.process_usage import processor_seconds
 from benchmarks.result_page import ResultPage, Row, Table, percent
 from benchmarks.tagging_speed import spacy_contenders, spansieve_contenders
 from benchmarks.timings import one_thread, seconds_of, timed_in_rounds
@@ -37,7 +38,8 @@ from spansieve.training.run_folder import MODEL
 OPTIMIZE = ("efficiency", "accuracy")  # what spaCy's configurations are for
 TRAINED = "trained.json"
 OURS, WITH = "spansieve", "spansieve, vectors"
-FEW = 60  # sentences that slow models read
+MANY, FEW = 500, 20  # sentences that a turn takes; few of them with a pretrained encoder
+MOST_STARTS = 5
 LARGE = 400_000  # rows of a table of vectors
 SENTENCE = "Ada Lovelace met Charles Babbage in London ."
 
@@ -167,8 +169,9 @@ def spacy_f1(pipeline: Path, examples: Sequence[Example]) -> float:
 def speed_rows(
     models: Sequence[Trained], others: Mapping[str, Path], examples: Sequence[Example], rounds: int
 ) -> list[Row]:
-    """Words per second of each on one thread, in turns, and the ratio to our own without vectors, round by round.
-    Models on pretrained encoders, which are slow, read a part of the sentences."""
+    """Words per second of processor time of each on one thread, in turns, and the ratio to our own without vectors,
+    round by round. Models on pretrained encoders, which are slow, read fewer sentences."""
+    examples = drawn(examples, MANY)
     with one_thread():
         contenders: dict[tuple[str, str], Callable[[], Any]] = {}
         for model in models:
@@ -183,7 +186,7 @@ def speed_rows(
             read[name] = examples if is_builtin else drawn(examples, FEW)
             contenders |= spansieve_contenders(name, predictor, read[name])
         contenders = {key: run for key, run in contenders.items() if key[0] in read}
-        times = timed_in_rounds(contenders, rounds, seconds_of)
+        times = timed_in_rounds(contenders, rounds, processor_seconds)
     rates = {key: [sum(map(len, read[key[0]])) / seconds for seconds in some] for key, some in times.items()}
     sizes = {model.name: model.megabytes for model in models}
     sizes |= {name: Trained(name, folder, 0, 0, 0, 0).megabytes for name, folder in others.items()}
@@ -205,7 +208,8 @@ def start_rows(models: Sequence[Trained], rounds: int) -> list[Row]:
         large = Path(room) / "model"
         with_table(ours.folder, large, LARGE)
         commands[f"{WITH}, a table of {LARGE:,} rows"] = _start(ours._replace(folder=large))
-        times = timed_in_rounds({name: _process(command) for name, command in commands.items()}, rounds, seconds_of)
+        starts = {name: _process(command) for name, command in commands.items()}
+        times = timed_in_rounds(starts, min(rounds, MOST_STARTS), seconds_of)
     return [{"tagger": name, "seconds": f"{statistics.median(some):.2f}"} for name, some in times.items()]
 
 
@@ -245,9 +249,9 @@ ABOUT = (
     "sum over threads, without what else ran on the machine. MB are those of the model's folder."
 )
 ABOUT_SPEED = (
-    "Words per second on one thread, all taggers in turns in one process, another one first in every round; medians. "
-    "The ratio is the median over the rounds. From tokens, and from text with each tagger's own tokenizer. Models on "
-    f"pretrained encoders, where there are any, read {FEW} sentences of it, drawn by chance."
+    f"Words per second of processor time on one thread, of {MANY} test sentences drawn by chance ({FEW} of them with a "
+    "pretrained encoder), all taggers in turns in one process, another one first in every round; medians. The ratio is "
+    "the median over the rounds. From tokens, and from text with each tagger's own tokenizer."
 )
 ABOUT_START = (
     "Seconds from the start of a process to its end, for one sentence: `spansieve predict`, and a program that loads "
