@@ -120,9 +120,13 @@ class Model:
 
 
 def machines_of(scores: Path, models: Sequence[Model]) -> str:
-    """Name the machines that the models were trained and run on, each once."""
-    found = [str(HeldOut.load(scores / model.file).machine[0]) for model in models]
-    return "Models trained and run on: " + "; and ".join(dict.fromkeys(found))
+    """Name the machines that the models were trained and run on, each once, and the corpora whose scores are kept with
+    half the digits, as they once were: there the least probable tokens are as one."""
+    found = {model: HeldOut.load(scores / model.file) for model in models}
+    machines = dict.fromkeys(str(held.machine[0]) for held in found.values())
+    rough = dict.fromkeys(model.corpus for model, held in found.items() if held.scores.dtype == np.float16)
+    note = f". Of {', '.join(rough)} all tokens below a probability of 1e-6 are covered together" if rough else ""
+    return "Models trained and run on: " + "; and ".join(machines) + note
 
 
 def missing_models(scores: Path, corpora: Sequence[str], encoders: Sequence[str]) -> list[Model]:
