@@ -393,6 +393,8 @@ def draw(cells: Sequence[Cell]) -> Figure:
             axes.plot(at, [100 * cell.cost for cell in own], marker="o", markersize=4, color=colour, label=name[0])
         axes.set(xscale="log", title=f"{corpus}, {encoder}", ylim=(0, None))
         axes.title.set_fontsize(9)
+        axes.set_xticks([100 * level for level in LEVELS], [f"{100 * level:g}" for level in LEVELS])
+        axes.set_xticks([], minor=True)
     grid[-1].set_xlabel("level, % missed")
     grid[0].set_ylabel("% of other tokens covered")
     grid[0].legend(frameon=False, fontsize=7)
