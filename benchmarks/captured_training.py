@@ -153,7 +153,7 @@ def run_epochs(
 
 
 def _run(folder: Path, way: str, seed: int, seconds: float, is_alone: bool) -> Run:
-    results = json.loads((folder / f"{way}-{seed}" / RESULTS).read_text())
+    results = json.loads((folder / f"{way}-{seed}" / RESULTS).read_text(encoding="utf-8"))
     dev, test = (results[split]["micro"]["f1"] for split in ("dev", "test"))
     return Run(way, seed, seconds, results["seconds"], dev, test, is_alone)
 

@@ -38,7 +38,7 @@ def covered(ranges: Iterable[tuple[float, float]]) -> float:
     """How much of a line ranges cover, which may overlap.
 
     >>> covered([(0, 2), (1, 3), (5, 6)])
-    4
+    4.0
     """
     total = reached = 0.0
     for start, end in sorted(ranges):

@@ -21,8 +21,7 @@ from benchmarks.result_page import ResultPage, Row, Table
 from spansieve.evaluation import calibration
 from spansieve.evaluation.calibration import Units, covering_threshold, fitted_units
 
-LEVELS, CONFIDENCES = (0.005, 0.01, 0.02, 0.05), (0.9, 0.95)
-DRAWS = 200
+LEVELS, CONFIDENCES, DRAWS = (0.005, 0.01, 0.02, 0.05), (0.9, 0.95), 200
 PART = "ours as a part of it"
 MANY = 25  # thresholds that a promise of precision may test
 PREDICTED = 100.0  # the log-odds of a token that is predicted: it is always covered
@@ -394,7 +393,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
         axes.set(xscale="log", title=f"{corpus}, {encoder}", ylim=(0, None))
         axes.title.set_fontsize(9)
         axes.set_xticks([100 * level for level in LEVELS], [f"{100 * level:g}" for level in LEVELS])
-        axes.set_xticks([], minor=True)
+        axes.minorticks_off()
     grid[-1].set_xlabel("level, % missed")
     grid[0].set_ylabel("% of other tokens covered")
     grid[0].legend(frameon=False, fontsize=7)

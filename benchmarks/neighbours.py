@@ -136,7 +136,7 @@ def _commands(room: Path, encoder: Path) -> dict[str, list[str]]:
         write_examples(corpus.train[: size.train], folder / "train.conll")
         write_examples(corpus.dev[: size.dev], folder / "dev.conll")
         texts = islice(cycle(" ".join(example.tokens) for example in corpus.train), size.texts)
-        (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8", newline="\n")
         data = [str(folder / "train.conll"), str(folder / "dev.conll"), "--output", str(folder / "run")]
         options = ["--encoder", name, "--epochs", str(size.epochs), "--cpu"]
         commands[f"train, {shown}"] = ["train", *data, *options]

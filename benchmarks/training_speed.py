@@ -163,7 +163,7 @@ def run_processes(train: Path, dev: Path, num_sentences: int, folder: Path, epoc
             command += ["--set", f"training.cuda_graphs={value}", "--output", str(output)]
             one_thread = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
             subprocess.run([sys.executable, *launch, *command], check=True, stdout=subprocess.DEVNULL, env=one_thread)
-            results = json.loads((output / RESULTS).read_text())
+            results = json.loads((output / RESULTS).read_text(encoding="utf-8"))
             rows.append(
                 {
                     "processes": processes,

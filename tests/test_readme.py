@@ -63,24 +63,20 @@ SPEEDS = [
         r"\| transformers pipeline, from text, batch 1 \| \S+ \| (\S+) \|",
         r"\| SpanMarker, from tokens, batch \d+ \| \S+ \| (\S+) \|",
     ),
-    (
-        "prediction_cpu",
-        r"\| spansieve, from tokens \| \S+ \| (\S+) \|",
-        r"\| encoder alone, same batches \| \S+ \| (\S+) \|",
-    ),
     ("tagging_cpu", r"\| spansieve, with probabilities \| tokens \| (\S+) \|", r"\| spaCy \| tokens \| (\S+) \|"),
     ("bulk_cuda", r"\| end to end \| cuda, bf16 \| (\S+) \|", r"\| Predictor.predict_texts \| cuda, fp32 \| (\S+) \|"),
+    ("prediction_cuda", r"\| 1 \| CUDA graphs \| (\S+) \|", r"\| 1 \| kernel by kernel \| (\S+) \|"),
     (
-        "throughput_conll2003_minilm_gpu",
-        r"\| 8 \| FSemiCRF \| (\S+) \|",
-        r"\| 8 \| token softmax \| (\S+) \|",
-        r"\| 8 \| pytorch-crf \| (\S+) \|",
+        "complexity_conll2003_minilm_gpu",
+        r"\| 4096 \| \S+ \| \S+ \| (\S+) \|",
+        r"\| 4096 \| \S+ \| (\S+) \|",
+        r"\| 4096 \| (\S+) \|",
     ),
     (
-        "throughput_minilm_cuda",
-        r"\| 8 \| fsemicrf \| (\S+) \|",
+        "training_cuda",
+        r"\| 8 \| FSemiCRF, the preset's loss \| \S+ \| (\S+) \|",
+        r"\| 8 \| token softmax \| \S+ \| (\S+) \|",
         r"\| 8 \| token softmax \| (\S+) \|",
-        r"\| 8 \| pytorch-crf \| (\S+) \|",
     ),
 ]
 SPEED_ROWS = re.findall(
@@ -90,7 +86,7 @@ SPEED_ROWS = re.findall(
 
 def two_digits(figure: float) -> str:
     """Round to two significant digits: 77.7 is 78 and 499161 is 500,000."""
-    return f"{float(f'{figure:.1e}'):,g}"
+    return f"{round(float(f'{figure:.1e}')):,}" if figure >= 100 else f"{figure:.2g}"
 
 
 def test_the_table_of_speeds_is_complete():

@@ -31,7 +31,13 @@ BESIDE = {
     *("integrations/hub.py", "persistence/atomic.py", "persistence/manifest.py", "models/storage.py"),
     "models/captured_prediction.py",  # which is for a GPU
     *("prediction/onnx/folder.py", "models/heads.py", "models/head.py", "models/filtered.py", "nn/encoder.py"),
-    *("segments.py", "decoding/constraints.py", "decoding/prediction.py", "nn/span_hidden_layer.py"),
+    *(
+        "segments.py",
+        "decoding/constraints.py",
+        "decoding/coverage.py",
+        "decoding/prediction.py",
+        "nn/span_hidden_layer.py",
+    ),
     *(
         "crf/evidence.py",
         "crf/flat_segments.py",

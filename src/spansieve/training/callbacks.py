@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from spansieve.data.example import Example
-from spansieve.models.storage import portable_config
-from spansieve.models.tagger import Tagger
 from spansieve.segments import NamedSegment
+
+if TYPE_CHECKING:
+    from spansieve.models.tagger import Tagger
 
 
 @dataclass(frozen=True)
@@ -103,5 +104,7 @@ def vector_coverage(tagger: Tagger, train: Sequence[Example], dev: Sequence[Exam
         found = {word: count for word, count in counts.items() if word in vectors}
         shares = (len(found) / max(len(counts), 1), sum(found.values()) / max(counts.total(), 1))
         parts.append(f"{shares[0]:.1%} of the {name} words and {shares[1]:.1%} of the tokens")
+    from spansieve.models.storage import portable_config  # with torch, which is not imported for a report alone
+
     source = portable_config(tagger.config).builtin.vectors
     return f"{len(vectors):,} vectors of {vectors.size} dimensions, {source}; there is one for {', '.join(parts)}"
