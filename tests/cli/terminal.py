@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from spansieve.cli import main
+from spansieve.cli import THREAD_VARIABLES, WAIT_VARIABLES, main
 
 
 class Answer(NamedTuple):
@@ -33,7 +33,7 @@ class Terminal:
     def __call__(self, *arguments: object, stdin: bytes = b"") -> Answer:
         self.monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        variables = dict(os.environ)
+        variables = {name: os.environ.get(name) for name in (*THREAD_VARIABLES, *WAIT_VARIABLES)}
         try:
             self.program()
             code = 0
@@ -42,8 +42,9 @@ class Terminal:
         finally:
             # A command's own process ends with it.
             gc.unfreeze()
-            os.environ.clear()
-            os.environ.update(variables)
+            for name, value in variables.items():
+                os.environ.pop(name, None)
+                os.environ.update({} if value is None else {name: value})
         captured = self.capsys.readouterr()
         return Answer(code, captured.out, captured.err)
 
