@@ -56,7 +56,7 @@ def test_figures_in_sentences_are_those_of_the_results(page, stem, figures):
 
 
 def test_the_table_of_encoders_is_of_the_results():
-    header, *table = (cells for cells in rows(CHOOSE) if len(cells) == 7)
+    header, *table = (cells for cells in rows(CHOOSE) if len(cells) == 9)
     assert header[0] == "model"
     found = {name: values for name, *values, _ in table}
     corpora = ["conll2003", "wnut17", "bionlp13cg", "genia", "conll2000"]
@@ -74,6 +74,9 @@ def test_the_table_of_encoders_is_of_the_results():
     assert found["MiniLM-L6"][:5] == [mean(heads[corpus][heads["corpus"].index("FSemiCRF")]) for corpus in corpora]
     tested = [mean(row[4]) for row in result("distilled_cuda") if row[4:] and row[4] not in ("", "test F1")]
     assert [found["built in, GloVe vectors, distilled"][0]] == tested
+    speeds = {row[0]: [row[2], row[4]] for row in result("spacy_vectors_cpu") if row[1] == "text"}
+    names = ("spansieve", "spansieve, vectors", "distilled", "MiniLM-L6", "MPNet-base")
+    assert [values[5:] for values in found.values()] == [speeds[name] for name in names]
     assert f"test {found['MPNet-base'][0]}." in (ROOT / "results" / "distilled_cuda.md").read_text(encoding="utf-8")
 
 
