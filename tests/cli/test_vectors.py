@@ -73,7 +73,7 @@ def test_a_run_with_vectors_goes_on_and_is_started_from(terminal, corpus, vector
         (["--vectors", "none.txt"], "there is no none.txt"),
         (["--vectors", "train.conll"], "train.conll line 1"),
         (["--vectors", "words.vec", "--encoder", "some/bert"], "builtin.vectors needs encoder.name='builtin'"),
-        (["--vectors", "words.vec", "--set", "model.builtin.max_vectors=0"], "max_vectors must be at least 1, got 0"),
+        (["--vectors", "words.vec", "--max-vectors", "0"], "max_vectors must be at least 1, got 0"),
     ],
 )
 def test_vectors_that_cannot_be_used_are_one_line(terminal, corpus, vectors, arguments, message):

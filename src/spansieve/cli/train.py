@@ -68,9 +68,10 @@ def train(
         str | None,
         typer.Option(
             help="word vectors for the built-in encoder: a GloVe, fastText or word2vec file, a spaCy pipeline or a "
-            "model2vec folder; --set model.builtin.max_vectors=100000 keeps the most frequent ones"
+            "model2vec folder"
         ),
     ] = None,
+    max_vectors: Annotated[int | None, typer.Option(help="keep so many of them, the most frequent words'")] = None,
     epochs: Epochs = None,
     settings: Settings = None,
     start_from: Annotated[
@@ -95,7 +96,7 @@ def train(
     if dev_fraction is not None and not 0 < dev_fraction < 1:
         raise ValueError(f"--dev-fraction must be above 0 and below 1, got {dev_fraction}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "model.builtin.vectors": vectors}
-    flags["training.epochs"] = epochs
+    flags |= {"model.builtin.max_vectors": max_vectors, "training.epochs": epochs}
     chosen = configuration(config, flags, settings or (), start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
     use_threads_that_pay(chosen)  # before anything with threads is loaded
