@@ -116,8 +116,9 @@ def run_epochs(
     """Train by the command, on (train, dev, test): one run of graphs alone, then all others side by side. Without
     seeds there are no others."""
     runs = [(way, seed) for way in WAYS for seed in range(seeds)] or [("graphs", 0)]
-    arguments = [*map(str, data[:2]), "--test", str(data[2]), "--encoder", encoder, "--epochs", str(epochs)]
-    arguments += [part for setting in settings for part in ("--set", setting)] + (["--cpu"] if use_cpu else [])
+    arguments = [*map(str, data[:2]), "--encoder", encoder, "--epochs", str(epochs)]
+    own_settings = (*settings, f"run.test={data[2]}", f"run.cpu={str(use_cpu).lower()}")
+    arguments += [part for setting in own_settings for part in ("--set", setting)]
 
     def start(way: str, seed: int) -> subprocess.Popen[bytes]:
         own = [

@@ -138,7 +138,7 @@ def _commands(room: Path, encoder: Path) -> dict[str, list[str]]:
         texts = islice(cycle(" ".join(example.tokens) for example in corpus.train), size.texts)
         (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8", newline="\n")
         data = [str(folder / "train.conll"), str(folder / "dev.conll"), "--output", str(folder / "run")]
-        options = ["--encoder", name, "--epochs", str(size.epochs), "--cpu"]
+        options = ["--encoder", name, "--epochs", str(size.epochs), "--set=run.cpu=true"]
         commands[f"train, {shown}"] = ["train", *data, *options]
         files = ["--file", str(folder / "texts.txt"), "--output", str(folder / "found.jsonl")]
         commands[f"predict, {shown}"] = ["predict", str(folder / "run" / "model"), *files]

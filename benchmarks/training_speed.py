@@ -40,7 +40,7 @@ from spansieve.training.step_graphs import StepGraphs, StepInputs
 SOFTMAX, PEER = "token softmax", "pytorch-crf"
 OURS = ("fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only")
 ABOUT_PROCESSES = (
-    "`spansieve train --cpu` with the built-in encoder on the sample corpus, scores on dev included, one thread a "
+    "`spansieve train` on the CPU with the built-in encoder on the sample corpus, scores on dev included, one thread a "
     "process; two processes are started as `accelerate launch` starts them. Steps there are no CUDA graphs, whatever "
     "the setting: the losses are the same."
 )
@@ -159,7 +159,7 @@ def run_processes(train: Path, dev: Path, num_sentences: int, folder: Path, epoc
         for value in ("none", "false"):
             output = folder / f"{value}-{processes}"
             launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-            command = ["-m", "spansieve", "train", str(train), str(dev), "--cpu", "--epochs", str(epochs)]
+            command = ["-m", "spansieve", "train", str(train), str(dev), "--set=run.cpu=true", "--epochs", str(epochs)]
             command += ["--set", f"training.cuda_graphs={value}", "--output", str(output)]
             one_thread = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
             subprocess.run([sys.executable, *launch, *command], check=True, stdout=subprocess.DEVNULL, env=one_thread)

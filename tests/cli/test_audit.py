@@ -14,7 +14,7 @@ from tests.prediction.test_preannotation import by_label_studio
 from tests.training import runs
 
 FAST = [part for name, value in runs.SMALL.items() for part in ("--set", f"{name}={value}")]
-ONE_EPOCH = [*FAST, "--set", "training.epochs=1", "--set", "model.builtin.dropout=0.0", "--cpu"]
+ONE_EPOCH = [*FAST, "--set", "training.epochs=1", "--set", "model.builtin.dropout=0.0", "--set=run.cpu=true"]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_too_few_sentences_are_one_line(terminal, tmp_path):
 
 
 def test_train_starts_from_a_model_with_its_settings(terminal, corpus, model, tmp_path):
-    options = ["--set", "training.epochs=1", "--set", "training.batch_size=3", "--cpu"]
+    options = ["--set", "training.epochs=1", "--set", "training.batch_size=3", "--set=run.cpu=true"]
     files = ["train", corpus / "train.conll", corpus / "dev.conll"]
     answer = terminal(*files, "--output", tmp_path / "next", "--start-from", model, *options)
     assert answer.code == 0, answer.err

@@ -11,8 +11,9 @@ import sys
 import time
 
 import pytest
+from typer.main import get_command
 
-from spansieve import __version__
+from spansieve import __version__, cli
 from spansieve.cli import train, without_collection
 from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
@@ -61,6 +62,22 @@ def test_every_command_has_help(terminal, command):
     assert answer.code == 0
     assert f"Usage: spansieve {command}" in answer.out
     assert max(map(len, answer.out.splitlines())) <= 80
+
+
+def test_no_command_has_more_than_13_options():
+    """`--help` is read as a whole: what few people set has no option of its own."""
+    for command in get_command(cli.program_of(cli.COMMANDS)).commands.values():
+        names = [parameter.name for parameter in command.params if parameter.param_type_name == "option"]
+        assert len(names) <= 13, (command.name, names)
+
+
+@pytest.mark.parametrize("option", cli.MOVED)
+def test_an_option_that_was_folded_names_the_new_way(terminal, option):
+    for line in (("train", "train.conll", option, "x"), ("predict", "model", f"{option}=x", "text")):
+        answer = terminal(*line)
+        assert answer.code == 2
+        assert answer.err == f"error: there is no option {option} any more; the same is said by {cli.MOVED[option]}\n"
+    assert "no option" not in terminal("predict", "nowhere", "--", option).err
 
 
 def test_help_shows_brackets(terminal):

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from spansieve.cli.convert import convert
+from spansieve.cli.data import convert
 from spansieve.data.example import Example
 from spansieve.data.formats import read_examples
 

@@ -21,7 +21,7 @@ def no_curves(monkeypatch):
 def line(terminal, corpus, model, monkeypatch):
     monkeypatch.chdir(corpus)
     (corpus / "letters.txt").write_text("Ada was here. Chen is in Paris.\n\nBob Stone\n")
-    return ["distil", model, "train.conll", "dev.conll", "--output", "run", "--cpu", *SMALL]
+    return ["distil", model, "train.conll", "dev.conll", "--output", "run", "--set=run.cpu=true", *SMALL]
 
 
 def test_a_student_of_gold_its_teacher_and_texts(terminal, corpus, line, model):

@@ -12,14 +12,15 @@ from spansieve import cli
 from spansieve.data.formats import write_examples
 from tests.training import runs
 
+CPU = "--set=run.cpu=true"
 # How each argument that is a path is given one: PATH is the path in question, all others are good.
 DATA = {
-    "train": ("train", "PATH", "dev.conll", "--output", "out", "--cpu"),
-    "train DEV": ("train", "train.conll", "PATH", "--output", "out", "--cpu"),
-    "train --test": ("train", "train.conll", "dev.conll", "--test", "PATH", "--output", "out", "--cpu"),
+    "train": ("train", "PATH", "dev.conll", "--output", "out", CPU),
+    "train DEV": ("train", "train.conll", "PATH", "--output", "out", CPU),
+    "train run.test": ("train", "train.conll", "dev.conll", "--set", "run.test=PATH", "--output", "out"),
     "evaluate": ("evaluate", "MODEL", "PATH"),
     "calibrate": ("calibrate", "MODEL", "PATH", "--miss", "0.5"),
-    "audit": ("audit", "PATH", "--output", "out.csv", "--cpu"),
+    "audit": ("audit", "PATH", "--output", "out.csv", CPU),
     "compare": ("compare", "MODEL", "MODEL", "PATH"),
     "convert": ("convert", "PATH", "out.jsonl"),
     "data": ("data", "PATH"),
@@ -27,7 +28,7 @@ DATA = {
 }
 TEXTS = {
     "predict --file": ("predict", "MODEL", "--file", "PATH"),
-    "predict --fixed": ("predict", "MODEL", "--fixed", "PATH"),
+    "predict --require": ("predict", "MODEL", "--require", "PATH"),
     "predict-files": ("predict-files", "MODEL", "PATH", "--output", "out"),
     "rank": ("rank", "MODEL", "PATH"),
     "suggest": ("suggest", "MODEL", "PATH"),
@@ -43,17 +44,17 @@ MODELS = {
     "suggest MODEL": ("suggest", "PATH", "rows.jsonl"),
     "serve MODEL": ("serve", "PATH", "--port", "0"),
     "export MODEL": ("export", "PATH", "out"),
-    "distil TEACHER": ("distil", "PATH", "train.conll", "dev.conll", "--output", "out", "--cpu"),
-    "distil --texts": ("distil", "MODEL", "train.conll", "dev.conll", "--texts", "PATH", "--output", "out", "--cpu"),
+    "distil TEACHER": ("distil", "PATH", "train.conll", "dev.conll", "--output", "out", CPU),
+    "distil --texts": ("distil", "MODEL", "train.conll", "dev.conll", "--texts", "PATH", "--output", "out", CPU),
     "push MODEL": ("push", "PATH", "org/name"),
     "compare A": ("compare", "PATH", "MODEL", "dev.conll"),
     "compare B": ("compare", "MODEL", "PATH", "dev.conll"),
-    "train --start-from": ("train", "train.conll", "dev.conll", "--start-from", "PATH", "--output", "out", "--cpu"),
-    "train --encoder": ("train", "train.conll", "dev.conll", "--encoder", "./PATH", "--output", "out", "--cpu"),
-    "audit --encoder": ("audit", "train.conll", "--encoder", "./PATH", "--output", "out.csv", "--cpu"),
+    "train --start-from": ("train", "train.conll", "dev.conll", "--start-from", "PATH", "--output", "out", CPU),
+    "train --encoder": ("train", "train.conll", "dev.conll", "--encoder", "./PATH", "--output", "out", CPU),
+    "audit --encoder": ("audit", "train.conll", "--encoder", "./PATH", "--output", "out.csv", CPU),
 }
 OTHERS = {
-    "train --config": ("train", "train.conll", "dev.conll", "--config", "PATH", "--output", "out", "--cpu"),
+    "train --config": ("train", "train.conll", "dev.conll", "--config", "PATH", "--output", "out", CPU),
     "redact --key": ("redact", "MODEL", "rows.jsonl", "--as", "pseudonym", "--key", "PATH"),
     "serve --token-file": ("serve", "MODEL", "--token-file", "PATH", "--port", "0"),
 }
@@ -67,7 +68,7 @@ FILES_OUT = {
     "redact --output": ("redact", "MODEL", "rows.jsonl", "--output", "PATH"),
     "redact --report": ("redact", "MODEL", "rows.jsonl", "--report", "PATH"),
     "suggest --output": ("suggest", "MODEL", "rows.jsonl", "--output", "PATH"),
-    "audit --output": ("audit", "train.conll", "--output", "PATH", "--cpu"),
+    "audit --output": ("audit", "train.conll", "--output", "PATH", CPU),
     "compare --json": ("compare", "MODEL", "MODEL", "dev.conll", "--json", "PATH"),
     "convert OUT": ("convert", "train.conll", "PATH", "--to", "jsonl", "--force"),
     "data --json": ("data", "train.conll", "--json", "PATH"),
@@ -75,11 +76,11 @@ FILES_OUT = {
 }
 FOLDERS_OUT = {
     "demo --output": ("demo", "--output", "PATH"),
-    "train --output": ("train", "train.conll", "dev.conll", "--output", "PATH", "--cpu"),
+    "train --output": ("train", "train.conll", "dev.conll", "--output", "PATH", CPU),
     "predict-files --output": ("predict-files", "MODEL", "rows.jsonl", "--output", "PATH"),
-    "distil --output": ("distil", "MODEL", "train.conll", "dev.conll", "--output", "PATH", "--cpu"),
+    "distil --output": ("distil", "MODEL", "train.conll", "dev.conll", "--output", "PATH", CPU),
     "export OUT": ("export", "MODEL", "PATH"),
-    "audit --runs": ("audit", "train.conll", "--runs", "PATH", "--output", "out.csv", "--cpu"),
+    "audit --runs": ("audit", "train.conll", "--runs", "PATH", "--output", "out.csv", CPU),
 }
 COMMANDS = DATA | TEXTS | MODELS | OTHERS | FILES_OUT | FOLDERS_OUT
 VALID = {
@@ -87,7 +88,7 @@ VALID = {
 }  # text is text
 VALID |= {("binary", "redact --key"), ("notes.md", "redact --key")}  # bytes are bytes
 VALID |= {("empty", "data"), ("empty", "train --config")}  # no sentences, and no settings: all are the usual ones
-PATH_TYPES = ("Model", "ModelOrExport", "LabelledData", "TextFiles", "Files", "Fixed", "OutputFile", "JsonFile")
+PATH_TYPES = ("Model", "ModelOrExport", "LabelledData", "TextFiles", "Files", "OutputFile", "JsonFile")
 OPTION_NAMES = {"json_file": "--json"}
 ARGUMENTS = {("rank", "files"), ("redact", "files"), ("suggest", "files"), ("train", "dev"), ("split", "more")}
 PROSE = "# Notes\n\nAda lives in Rome.\nShe was born there long ago.\n"

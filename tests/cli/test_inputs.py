@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
+CPU = "--set=run.cpu=true"
 TEXT = "Ada lives in New York ."
 ROW = json.dumps({"text": TEXT}) + "\n"
 # How each command is given a path; OUT is a place to write to.
 TEXT_COMMANDS = {
     "predict": ("predict", "MODEL", "--file", "PATH"),
     "predict, beside another": ("predict", "MODEL", "--file", "good.txt", "PATH"),
-    "predict --fixed": ("predict", "MODEL", "--fixed", "PATH"),
+    "predict --require": ("predict", "MODEL", "--require", "PATH"),
     "rank": ("rank", "MODEL", "PATH"),
     "suggest": ("suggest", "MODEL", "PATH"),
     "predict-files": ("predict-files", "MODEL", "PATH", "--output", "OUT"),
 }
 DATA_COMMANDS = {
     "evaluate": ("evaluate", "MODEL", "PATH"),
-    "train": ("train", "PATH", "PATH", "--output", "OUT", "--cpu"),
+    "train": ("train", "PATH", "PATH", "--output", "OUT", CPU),
     "convert": ("convert", "PATH", "OUT.jsonl"),
     "data": ("data", "PATH"),
     "split": ("split", "PATH", "--into", "OUT.jsonl", "dev.jsonl"),
@@ -271,7 +272,7 @@ def test_entities_of_a_record_are_constraints_only_where_they_are_fixed(terminal
     file = tmp_path / "known.jsonl"
     file.write_text(json.dumps({"text": TEXT, "entities": [{"start": 17, "end": 21, "label": "PER"}], "id": 3}))
     free, fixed = (json.loads(terminal("predict", model, option, file, "--forbid", "LOC>PER").out)
-                   for option in ("--file", "--fixed"))  # fmt: skip
+                   for option in ("--file", "--require"))  # fmt: skip
     assert ("York", "PER") not in [(e["text"], e["label"]) for e in free["entities"]]
     assert ("York", "PER") in [(e["text"], e["label"]) for e in fixed["entities"]]
     assert free["id"] == fixed["id"] == 3

@@ -177,7 +177,7 @@ def test_only_what_is_probable_enough(terminal, model):
     (above,) = terminal("predict", model, TEXT, "--threshold", repr(shares[-1])).out.splitlines()
     assert [entity["probability"] for entity in json.loads(above)["entities"]] == [s for s in shares if s == shares[-1]]
     assert terminal("predict", model, TEXT, "--threshold", "1.5").code == 2
-    strict = ("--probability", "with-filter", "--threshold", "1", "--as", "conll")
+    strict = ("--set", "probability=with-filter", "--threshold", "1", "--as", "conll")
     assert "B-" not in terminal("predict", model, TEXT, *strict).out
 
 
@@ -193,21 +193,21 @@ def test_constraints_for_every_text(terminal, model):
     assert found("--forbid", "New York=PER") == FOUND
     assert found("--forbid", "PER>LOC") != FOUND
     assert found("--forbid", "LOC > PER") == FOUND
-    assert found("--probability", "with-filter", "--threshold", "LOC=1") == FOUND[:1]
+    assert found("--set", "probability=with-filter", "--threshold", "LOC=1") == FOUND[:1]
 
 
 def test_the_largest_expected_f1(terminal, model, tmp_path):
     """With a cutoff of nearly 1 nothing is left of what the filter is not sure of; `evaluate` scores the same."""
-    unsure = ("--probability", "with-filter", "--objective")
-    assert entities(terminal("predict", model, TEXT, *unsure, "f1").out) == FOUND
-    assert entities(terminal("predict", model, TEXT, *unsure, "f1=0.9999999").out) == []
+    unsure = ("--set", "probability=with-filter", "--set")
+    assert entities(terminal("predict", model, TEXT, *unsure, "objective=f1").out) == FOUND
+    assert entities(terminal("predict", model, TEXT, *unsure, "objective=f1=0.9999999").out) == []
     (tmp_path / "test.conll").write_text("Ada B-PER\nlives O\nin O\nNew B-LOC\nYork I-LOC\n. O\n")
     figures = tmp_path / "figures.json"
-    for objective, f1 in (("f1", 1.0), ("f1=0.9999999", 0.0)):
+    for objective, f1 in (("objective=f1", 1.0), ("objective=f1=0.9999999", 0.0)):
         answer = terminal("evaluate", model, tmp_path / "test.conll", *unsure, objective, "--json", figures)
         assert answer.code == 0, answer.err
         assert json.loads(figures.read_text())["scores"]["micro"]["f1"] == f1
-    error = terminal.refused("predict", model, TEXT, "--objective", "mbr")
+    error = terminal.refused("predict", model, TEXT, "--set", "objective=mbr")
     assert "objective must be probability, f1 or f1=CUTOFF with a cutoff from 0.01 to 1" in error
 
 
@@ -218,20 +218,20 @@ def test_what_is_known_of_each_text(terminal, model, tmp_path):
         {"text": TEXT, "complete": [[4, 21]], "entities": []},
     ]
     file.write_text("\n".join(map(json.dumps, known)), encoding="utf-8")
-    answer = terminal("predict", model, "--fixed", file)
+    answer = terminal("predict", model, "--require", file)
     assert answer.code == 0, answer.err
     first, second = (entities(line) for line in answer.out.splitlines())
     assert ("York", "PER") in first
     assert "Ada" not in dict(first)
     assert second == FOUND[:1]
-    both = terminal("predict", model, TEXT, "--fixed", file, "--forbid", "Ada").out.splitlines()
+    both = terminal("predict", model, TEXT, "--require", file, "--forbid", "Ada").out.splitlines()
     assert [dict(entities(line)).get("Ada") for line in both] == [None] * 3
 
 
 @pytest.mark.parametrize(
     ("options", "message", "code"),
     [
-        (("--require", "Ada"), "--require must look like 'Acme Inc.=ORG', got 'Ada'", 2),
+        (("--require", "Ada"), "no file or folder Ada; --require takes 'Acme Inc.=ORG', or texts as JSON lines", 1),
         (("--forbid", "PER>LCO"), "unknown label 'LCO'", 1),
         (("--threshold", "LOC=high"), "--threshold must be a number from 0 to 1, or LABEL=0.8, got 'LOC=high'", 2),
         (("--threshold", "GPE=0.5"), "unknown label 'GPE' in constraints; the model knows LOC, PER", 1),
@@ -249,7 +249,7 @@ def test_lines_that_say_nothing_of_their_text(terminal, model, tmp_path):
     file = tmp_path / "known.jsonl"
     for wrong in ({"entities": [3]}, {"entities": [{"start": 1}]}, {"complete": [[2, 2]]}):
         file.write_text(json.dumps({"text": TEXT} | wrong), encoding="utf-8")
-        answer = terminal("predict", model, "--fixed", file)
+        answer = terminal("predict", model, "--require", file)
         assert answer.code == 1
         assert "must be lists of start, end and label, in characters" in answer.err
 

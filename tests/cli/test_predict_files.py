@@ -71,7 +71,7 @@ def test_a_damaged_file_does_not_keep_the_others_from_being_written(terminal, mo
     [
         ((), "Missing argument"),
         (("rows.jsonl",), "Missing option '--output'"),
-        (("rows.jsonl", "--output", "out", "--replicas", 2), "--replicas needs --ray"),
+        (("rows.jsonl", "--output", "out", "--set", "replicas=2"), "replicas need --ray"),
         (("rows.jsonl", "--output", "out", "--threshold", 2), "'--threshold'"),
         (("rows.jsonl", "--output", "out", "--forbid", "Ada"), "No such option"),
     ],

@@ -40,7 +40,7 @@ def test_a_model_is_exported_and_finds_the_same(terminal, model, tmp_path):
 def test_the_commands_know_an_export(terminal, model, tmp_path):
     place = tmp_path / "export"
     assert terminal("export", model, place).code == 0
-    text, options = "Ada lives in New York .", ("--forbid", "Ada", "--probability", "with-filter")
+    text, options = "Ada lives in New York .", ("--forbid", "Ada", "--set", "probability=with-filter")
     for more in ((), options):
         of_model, of_export = (terminal("predict", folder, text, *more) for folder in (model, place))
         assert of_export.code == 0, of_export.err

@@ -132,7 +132,7 @@ def test_the_filters_own_probability(terminal, model, corpus):
     errors = []
     for kind in ("given-candidates", "with-filter"):
         answer = terminal(
-            "evaluate", model, corpus / "dev.conll", "--probability", kind, "--json", corpus / "scores.json"
+            "evaluate", model, corpus / "dev.conll", "--set", f"probability={kind}", "--json", corpus / "scores.json"
         )
         assert answer.code == 0, answer.err
         errors.append(json.loads((corpus / "scores.json").read_text())["calibration"]["expected_error"])

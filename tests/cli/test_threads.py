@@ -80,7 +80,7 @@ def test_the_built_in_encoder_is_trained_with_one_thread_unless_the_user_says_ho
 def test_training_goes_by_it(terminal, corpus, tmp_path, monkeypatch, one_thread):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     torch.set_num_threads(2)
-    data = [corpus / "train.conll", corpus / "dev.conll", "--epochs", "1", "--cpu"]
+    data = [corpus / "train.conll", corpus / "dev.conll", "--epochs", "1", "--set=run.cpu=true"]
     assert terminal("train", *data, "--output", tmp_path / "one").code == 0
     assert torch.get_num_threads() == 1
     assert terminal("train", *data, "--output", tmp_path / "two", "--threads", "2").code == 0

@@ -18,6 +18,7 @@ from spansieve.training.run_folder import fingerprint
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
+CPU = "--set=run.cpu=true"
 SMALL = [part for name, value in runs.SMALL.items() for part in ("--set", f"{name}={value}")]
 
 
@@ -29,7 +30,7 @@ def no_curves(monkeypatch):
 @pytest.fixture
 def train(terminal, corpus, monkeypatch):
     monkeypatch.chdir(corpus)
-    return ["train", "train.conll", "dev.conll", "--output", "run", "--cpu"]
+    return ["train", "train.conll", "dev.conll", "--output", "run", CPU]
 
 
 def settings_of(folder):
@@ -37,7 +38,7 @@ def settings_of(folder):
 
 
 def test_labelled_text_in_a_scored_model_out(terminal, corpus, train):
-    answer = terminal(*train, *SMALL, "--test", "dev.conll")
+    answer = terminal(*train, *SMALL, "--set", "run.test=dev.conll")
     assert answer.code == 0, answer.err
     assert "18 sentences, 36 entities (LOC, PER), max_width 2" in answer.out
     assert re.search(r"epoch +loss +precision +recall +F1 +\|V\| +\|E\| +kept", answer.out)
@@ -65,7 +66,7 @@ def test_training_and_scoring_need_no_matplotlib(terminal, corpus, train, monkey
 def test_without_dev_data_a_fraction_is_taken_by_documents_with_the_seed(terminal, corpus, train):
     examples = [replace(example, document=f"d{n // 3}") for n, example in enumerate(runs.TRAIN)]
     write_examples(examples, corpus / "data.jsonl")
-    line = ["train", "data.jsonl", "--dev-fraction", "0.3", "--output", "run", "--cpu", *SMALL]
+    line = ["train", "data.jsonl", "--dev-fraction", "0.3", "--output", "run", CPU, *SMALL]
     answer = terminal(*line, "--set", "training.seed=5", "--set", "training.epochs=1")
     assert answer.code == 0, answer.err
     shown = "train: 12 sentences of 4 documents with 24 entities; dev: 6 sentences of 2 documents with 12 entities"
@@ -86,7 +87,7 @@ def test_without_dev_data_a_fraction_is_taken_by_documents_with_the_seed(termina
     ],
 )
 def test_dev_data_or_a_fraction(terminal, corpus, train, arguments, message):
-    assert re.search(message, terminal.refused("train", "train.conll", *arguments, "--output", "run", "--cpu"))
+    assert re.search(message, terminal.refused("train", "train.conll", *arguments, "--output", "run", CPU))
     assert not (corpus / "run").exists()
 
 
@@ -174,7 +175,8 @@ def test_a_crf_takes_segments_of_any_width(terminal, corpus, train):
         (["--set", "training.epochs=many"], "training.epochs must be one of int, got 'many'"),
         (["--set", "nonsense"], "a setting must look like training.learning_rate=0.001, got 'nonsense'"),
         (["--epochs", "0"], "epochs must be at least 1, got 0"),
-        (["--tracker", "abacus"], "tracker must be one of tensorboard, wandb, got 'abacus'"),
+        (["--set", "run.tracker=abacus"], "run.tracker must be one of tensorboard, wandb, none, got 'abacus'"),
+        (["--set", "run.speed=3"], "unknown setting 'run.speed'; known here are cpu, tracker, test"),
         (["--format", "abacus"], "format must be one of conll"),
     ],
 )

@@ -16,6 +16,7 @@ from spansieve.prediction.predictor import load
 from spansieve.training import run
 from tests.training import runs
 
+CPU = "--set=run.cpu=true"
 SMALL = [part for name, value in runs.SMALL.items() for part in ("--set", f"{name}={value}")]
 
 
@@ -31,7 +32,7 @@ def vectors(corpus, monkeypatch):
     return corpus / "words.vec"
 
 
-TRAIN = ["train", "train.conll", "dev.conll", "--output", "run", "--cpu", "--vectors", "words.vec"]
+TRAIN = ["train", "train.conll", "dev.conll", "--output", "run", CPU, "--vectors", "words.vec"]
 
 
 @pytest.mark.parametrize("train_vectors", ["false", "true"])
@@ -61,7 +62,7 @@ def test_a_run_with_vectors_goes_on_and_is_started_from(terminal, corpus, vector
     assert terminal(*TRAIN, *SMALL).code == 0
     assert terminal(*TRAIN, *SMALL, "--resume").code == 0
     vectors.unlink()
-    again = ["train", "train.conll", "dev.conll", "--output", "again", "--cpu", "--start-from", "run/model"]
+    again = ["train", "train.conll", "dev.conll", "--output", "again", CPU, "--start-from", "run/model"]
     answer = terminal(*again, "--epochs", "1")
     assert answer.code == 0, answer.err
     assert "9 vectors of 5 dimensions, words.vec" in answer.out

@@ -54,7 +54,7 @@ def entities(answer):
     return [(entity["start"], entity["end"], entity["label"]) for entity in json.loads(answer)["entities"]]
 
 wanted = [(0, 3, "PER"), (13, 21, "LOC")]
-trained = spansieve_("train", "train.conll", "train.conll", "--output", "run", "--cpu", *settings)
+trained = spansieve_("train", "train.conll", "train.conll", "--output", "run", "--set=run.cpu=true", *settings)
 assert "no curves were drawn" in trained, trained
 assert entities(spansieve_("predict", "run/model", TEXT)) == wanted
 spansieve_("export", "run/model", "export")

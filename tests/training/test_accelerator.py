@@ -101,7 +101,8 @@ def test_the_command_in_two_processes(tmp_path):
     write_examples(runs.DEV, tmp_path / "dev.conll")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     settings = [part for name, value in runs.SMALL.items() for part in ("--set", f"{name}={value}")]
-    command = ["-m", "spansieve", "train", "train.conll", "dev.conll", "--output", "run", "--cpu", *settings]
+    settings += ["--set", "run.cpu=true"]
+    command = ["-m", "spansieve", "train", "train.conll", "dev.conll", "--output", "run", *settings]
     one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*launch, *command], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=one_thread

@@ -7,7 +7,7 @@ import gc
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ COMMANDS = {
     "demo": "demo",
     "example": "demo",
     "train": "train",
-    "distil": "distil",
+    "distil": "train",
     "evaluate": "evaluate",
     "calibrate": "evaluate",
     "predict": "predict",
@@ -29,17 +29,29 @@ COMMANDS = {
     "redact": "redact",
     "rank": "annotation",
     "suggest": "annotation",
-    "audit": "audit",
+    "audit": "annotation",
     "serve": "serve",
     "export": "publish",
     "push": "publish",
-    "compare": "compare",
-    "convert": "convert",
+    "compare": "evaluate",
+    "convert": "data",
     "data": "data",
-    "split": "convert",
+    "split": "data",
 }
 
 PLAIN_COMMANDS = {"example", "push", "convert", "data", "split"}  # which have nothing to compute
+# Options that were folded into others, and how to say the same now.
+MOVED = {
+    "--cpu": "--set run.cpu=true",
+    "--tracker": "--set run.tracker=tensorboard",
+    "--test": "`spansieve evaluate RUN/model TEST`, or --set run.test=TEST",
+    "--fixed": "--require FILE.jsonl",
+    "--objective": "--set objective=f1",
+    "--probability": "--set probability=with-filter",
+    "--replicas": "--set replicas=4",
+    "--block-size": "--set block_size=32",
+    "--entities-column": "--set entities_column=NAME",
+}
 Threads = Annotated[int | None, typer.Option(min=1, help="of the processor; one for each core if not set")]
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
@@ -128,6 +140,10 @@ def program_of(names: Collection[str]) -> typer.Typer:
 def main() -> None:
     """Run the command `spansieve`."""
     wait_passively()
+    for name in (argument.partition("=")[0] for argument in sys.argv[1 : _end_of_options(sys.argv)]):
+        if name in MOVED:
+            print(f"error: there is no option {name} any more; the same is said by {MOVED[name]}", file=sys.stderr)
+            raise SystemExit(2)
     first = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
     # The others are needed for help and for errors alone.
     with without_collection():
@@ -152,7 +168,7 @@ def without_collection() -> Iterator[None]:
 def run(program: typer.Typer, name: str) -> None:
     """Run a program. Errors that a user can fix are one line, and the exit code is 1; with --debug, a traceback."""
     arguments = sys.argv[1:]
-    end = arguments.index("--") if "--" in arguments else len(arguments)  # after which everything is text
+    end = _end_of_options(arguments)
     is_debug = "--debug" in arguments[:end]
     options = [argument for argument in arguments[:end] if argument != "--debug"]
     try:
@@ -164,6 +180,10 @@ def run(program: typer.Typer, name: str) -> None:
 
         print(f"error: {printable(_in_one_line(error))}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def _end_of_options(arguments: Sequence[str]) -> int:
+    return list(arguments).index("--") if "--" in arguments else len(arguments)  # after which everything is text
 
 
 def _in_one_line(error: Exception) -> str:

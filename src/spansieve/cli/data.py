@@ -1,4 +1,4 @@
-"""`spansieve data`: what is in a corpus."""
+"""`spansieve data`, `convert` and `split`: what is in a corpus, from one format to another, and into parts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from spansieve.cli.options import JsonFile
+from spansieve.cli.inputs import read_labelled, read_with_warnings
+from spansieve.cli.options import DataFormat, JsonFile
 from spansieve.cli.outputs import Console, write_json
 from spansieve.data.example import DataError, Example
-from spansieve.data.formats import FORMATS, format_of, read_examples
+from spansieve.data.formats import FORMATS, format_of, format_to_write, read_examples, write_examples
 from spansieve.data.formats.files import annotators_in
 from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.tag_schemes import SCHEMES
 
 if TYPE_CHECKING:
     from spansieve.data.corpus_stats import DataReport, SplitReport
@@ -24,6 +26,7 @@ MAX_WIDTHS_SHOWN = 15
 MAX_TEXTS_SHOWN = 10  # that annotators disagree on
 FORMAT_HELP = f"one of {', '.join(FORMATS)}; detected where not given"
 OPTION_HELP = "an option of the format's reader, such as tag_column=2, scheme=plain, spans=extent or split=train"
+WRITABLE = ", ".join(name for name, format in FORMATS.items() if format.writer)
 ReadOptions = Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help=OPTION_HELP)]
 
 
@@ -71,7 +74,7 @@ def data(
         console.print(table)
     for line in _remarks(report):
         console.print(line, soft_wrap=True)
-    show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
+    _show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
 
 
 def _annotators(path: Path, format: str | None) -> list[str]:
@@ -129,7 +132,7 @@ def _files(paths: Iterable[Path], format: str | None) -> list[Path]:
     return files
 
 
-def show_notes(console: Console, notes: dict[str, ReaderWarnings]) -> None:
+def _show_notes(console: Console, notes: dict[str, ReaderWarnings]) -> None:
     """Show what was noted while doing each of the things."""
     for doing, noted in notes.items():
         if noted:
@@ -199,3 +202,94 @@ def _remarks(report: DataReport) -> Iterable[str]:
         if split.lost_to_max_width:
             lost = ", ".join(f"{label} {count:,}" for label, count in split.lost_to_max_width.items())
             yield f"[yellow]max_width {report.max_width} would lose in {name}: {lost}[/yellow]"
+
+
+# ---- Conversion ------------------------------------------------------------------------------------------------------
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="a file or folder", show_default=False)],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="a file, or a folder for brat and hugging-face")],
+    from_format: Annotated[str | None, typer.Option("--from", metavar="FORMAT", help=FORMAT_HELP)] = None,
+    to_format: Annotated[
+        str | None,
+        typer.Option("--to", metavar="FORMAT", help=f"one of {WRITABLE}; by the suffix of OUT where not given"),
+    ] = None,
+    scheme: Annotated[
+        str | None, typer.Option(help=f"tags to write, where the format has them: {', '.join(SCHEMES)}")
+    ] = None,
+    flat: Annotated[bool, typer.Option("--flat", help="drop entities that overlap a wider one")] = False,
+    option: ReadOptions = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite OUT where it exists")] = False,
+) -> None:
+    """Convert annotated text between formats, and report what could not be carried over.
+
+    Example: spansieve convert annotations/ train.jsonl --from brat
+    """
+    if target.exists() and not force:
+        raise ValueError(f"OUT must not exist yet, got {target}; give --force to overwrite it")
+    written = to_format or format_to_write(target)
+    if not source.exists():
+        raise FileNotFoundError(f"no file or folder {source}")
+    console = Console()
+    reading, writing = ReaderWarnings(), ReaderWarnings()
+    read = from_format or format_of(source)
+    examples = read_labelled(source, read, reading, **read_options(option))
+    if flat:
+        from spansieve.data.overlap_resolution import flat_examples
+
+        examples, dropped = flat_examples(examples)
+        writing.add("overlapping entities dropped by --flat", count=dropped)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_examples(examples, target, written, writing, **({"scheme": scheme} if scheme else {}))
+    sentences, entities = len(examples), sum(len(example.segments) for example in examples)
+    done = f"{sentences:,} sentences with {entities:,} entities, {read} to {written}: {target}"
+    console.print(done, markup=False, highlight=False, soft_wrap=True)
+    _show_notes(console, {"reading": reading, "writing": writing})
+
+
+def split(
+    source: Annotated[Path, typer.Argument(metavar="DATA", help="labelled text, in any format that `data` reads")],
+    into: Annotated[list[Path], typer.Option(metavar="FILE...", help="files to write, in the format of their suffix")],
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="further files of --into")] = None,
+    fractions: Annotated[
+        str | None, typer.Option(help="such as 0.8,0.1,0.1; a tenth for each file but the first if not given")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same parts")] = 0,
+    format: DataFormat = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite files that exist")] = False,
+) -> None:
+    """Split labelled text into files at random, without dividing documents.
+
+    Example: spansieve split data.jsonl --into train.jsonl dev.jsonl test.jsonl --fractions 0.8,0.1,0.1
+    """
+    from spansieve.data.batching import described_part, split_examples
+
+    targets = [*into, *(more or ())]
+    wanted = _fractions(fractions, len(targets))
+    for target in targets:
+        format_to_write(target)
+        if target.exists() and not force:
+            raise ValueError(f"--into must name new files, got {target}, which exists; --force overwrites it")
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"--into must name different files, got {', '.join(map(str, targets))}")
+    console = Console()
+    parts = split_examples(read_with_warnings(source, format, console), wanted, seed)
+    for target, part in zip(targets, parts):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        notes = ReaderWarnings()
+        write_examples(part, target, warnings=notes)
+        line = "; ".join([described_part(str(target), part), *str(notes).splitlines()])
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fractions(text: str | None, parts: int) -> list[float]:
+    if text is None:
+        return [1 - 0.1 * (parts - 1), *[0.1] * (parts - 1)]
+    try:
+        fractions = [float(part) for part in text.split(",")]
+    except ValueError:
+        fractions = []
+    if len(fractions) != parts:
+        raise ValueError(f"--fractions must be {parts} numbers like 0.9,0.1, one for each file of --into, got {text!r}")
+    return fractions

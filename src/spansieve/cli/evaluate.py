@@ -1,4 +1,4 @@
-"""`spansieve evaluate` and `spansieve calibrate`: how well a model does, and what can be promised of it."""
+"""`spansieve evaluate`, `compare` and `calibrate`: how well a model does, and two of them, and what can be promised."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.markup import escape
 
-from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, ModelOrExport, Objective, Probability
+from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, LoadSettings, ModelOrExport
 from spansieve.cli.outputs import Console, json_line, write_json
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
+    from spansieve.evaluation.significance import Comparison
     from spansieve.models.filtered import FilteredHead
     from spansieve.prediction.model_evaluation import Assessment
     from spansieve.prediction.predictor import GoldOutcomes
@@ -44,8 +45,7 @@ def evaluate(
     precision: Annotated[
         float | None, typer.Option(help="a precision that you need, such as 0.95: shows the thresholds for it")
     ] = None,
-    objective: Objective = "probability",
-    probability: Probability = "given-candidates",
+    settings: LoadSettings = None,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
     unlabelled: Annotated[
@@ -74,7 +74,7 @@ def evaluate(
     if calibration is not None:
         check_can_draw()  # before minutes of work
     console = Console(highlight=False)
-    predictor = load_predictor(model, device, probability, objective=objective)
+    predictor = load_predictor(model, device, settings)
     if unlabelled:
         _show_expected(console, predictor, data, json_file)
         return
@@ -204,6 +204,71 @@ def _write_errors(path: Path, title: str, examples: Sequence[Example], assessmen
             target.write(json_line({**error._asdict(), **sides, **where}))
 
 
+# ---- Two models ------------------------------------------------------------------------------------------------------
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="a model's folder", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="another model's folder", show_default=False)],
+    data: LabelledData,
+    format: DataFormat = None,
+    show: Annotated[int, typer.Option(help="how many of the sentences where they differ to list")] = 20,
+    json_file: JsonFile = None,
+    device: Device = "cpu",
+    seed: Annotated[int, typer.Option(help="of the tests")] = 0,
+) -> None:
+    """Compare two models on the same labelled text.
+
+    By paired tests (approximate randomisation and bootstrap over sentences), with the sentences where they differ.
+
+    Example: spansieve compare runs/crf/model runs/fsemicrf/model test.conll
+    """
+    from spansieve.cli.inputs import read_with_warnings
+    from spansieve.evaluation.significance import compare as compared
+    from spansieve.prediction.predictor import load
+
+    console = Console()
+    examples = read_with_warnings(data, format, console)
+    gold, tokens = [example.segments for example in examples], [example.tokens for example in examples]
+    by_a, by_b = ([prediction.segments for prediction in load(path, device).predict_tokens(tokens)] for path in (a, b))
+    comparison = compared(gold, by_a, by_b, lengths=list(map(len, examples)), seed=seed)
+
+    for name, path in (("A", a), ("B", b)):
+        console.print(f"[bold]{name}[/] {escape(str(path))}", highlight=False, soft_wrap=True)
+    _show_comparison(console, comparison, data)
+    _show_differences(console, comparison, examples, show)
+    write_json(comparison, json_file)
+
+
+def _show_comparison(console: Console, comparison: Comparison, data: Path) -> None:
+    from spansieve.cli.terminal import percent, score_columns
+    from spansieve.evaluation.significance import comparison_rows
+
+    table = score_columns(f"F1 on {data}", "label", "A", "B", "B - A")
+    for row in comparison_rows(comparison):
+        name, *figures = row.values()
+        table.add_row(escape(str(name)), *(percent(float(figure)) for figure in figures))
+    console.print(table)
+    low, high = percent(comparison.difference.low), percent(comparison.difference.high)
+    console.print(
+        f"\nB - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}\n"
+        f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)",
+        highlight=False,
+    )
+
+
+def _show_differences(console: Console, comparison: Comparison, examples: Sequence[Example], show: int) -> None:
+    console.print(f"\n{len(comparison.differences):,} of {len(examples):,} sentences differ")
+    for difference in comparison.differences[:show]:
+        example = examples[difference.index]
+        console.print(f"\n[dim]{difference.index}[/] {escape(' '.join(example.tokens))}", highlight=False)
+        for name, segments in (("gold", difference.gold), ("A", difference.a), ("B", difference.b)):
+            listed = ", ".join(f"{escape(example.words(s))} [cyan]{escape(s.label)}[/]" for s in segments)
+            console.print(f"  {name:>4}  {listed or '[dim]nothing[/]'}", highlight=False)
+    if len(comparison.differences) > show:
+        console.print(f"\n… and {len(comparison.differences) - show:,} more: --show, or --json for all")
+
+
 # ---- What can be promised --------------------------------------------------------------------------------------------
 
 
@@ -227,7 +292,7 @@ def calibrate(
     ] = 0.0,
     format: DataFormat = None,
     json_file: JsonFile = None,
-    probability: Probability = "given-candidates",
+    settings: LoadSettings = None,
     device: Device = "cpu",
 ) -> None:
     """Make promises for new text, on labelled text that the model was not trained on, and write them beside the model.
@@ -246,7 +311,7 @@ def calibrate(
     if not Path(model).is_dir():
         raise FileNotFoundError(f"no folder {model}: a guarantee is written beside the model, which must be here")
     console = Console(highlight=False)
-    predictor = load_predictor(model, device, probability)
+    predictor = load_predictor(model, device, settings)
     examples = read_with_warnings(data, format, console)
     levels = {"miss": miss, "precision": precision, "sets": sets}
     promises = make(predictor, examples, **levels, confidence=confidence, margin=margin)

@@ -14,12 +14,14 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
 from spansieve.cli import without_collection
+from spansieve.cli.options import Loading, parsed
 from spansieve.data.example import MAX_TEXT, check_length
 from spansieve.data.formats.files import MAX_LINE, parsed_json
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from spansieve.cli.outputs import Console
     from spansieve.data.example import Example
     from spansieve.data.reader_warnings import ReaderWarnings
-    from spansieve.decoding.prediction import Probability
     from spansieve.prediction.text_predictor import TextPredictor
 
 STDIN = Path("-")
@@ -224,22 +225,22 @@ def read_with_warnings(path: Path, format: str | None, console: Console) -> list
 def load_predictor(
     model: str,
     device: str,
-    probability: Probability,
-    threads: int | None = None,
+    settings: Sequence[str] | None = None,
     guarantee: str | None = None,
-    objective: str = "probability",
+    threads: int | None = None,
 ) -> TextPredictor:
     """Load a model, or an export of one, which comes without torch and takes so many threads; with a guarantee, under
     that promise."""
     from spansieve.prediction.onnx.folder import is_export
 
+    options: dict[str, Any] = {"guarantee": guarantee, **asdict(parsed(Loading, settings))}
     with without_collection():
         if not is_export(model):
             from spansieve.integrations.hub import load
 
-            return load(model, device, probability=probability, guarantee=guarantee, objective=objective)
+            return load(model, device, **options)
         if device != "cpu":
             raise typer.BadParameter(f"an exported model runs on the CPU, got --device {device}: name the model itself")
         from spansieve.prediction.onnx import load as load_export
 
-        return load_export(model, threads, probability=probability, guarantee=guarantee, objective=objective)
+        return load_export(model, threads, **options)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from spansieve.decoding import prediction
+from spansieve.config import from_dict, parsed_setting
+from spansieve.decoding.prediction import Probability
 
 Model = Annotated[str, typer.Argument(help="a model's folder, or its name on the Hub", show_default=False)]
 ModelOrExport = Annotated[
@@ -36,10 +39,6 @@ Device = Annotated[str, typer.Option(help="cpu or cuda")]
 
 Tool = Literal["prodigy", "label-studio", "doccano", "jsonl"]
 ForTool = Annotated[Tool, typer.Option("--as", help="the annotation tool to write for")]
-Probability = Annotated[
-    prediction.Probability,
-    typer.Option(help="for models that filter: the marginal given the candidates, or that times the filter's own"),
-]
 Sentences = Annotated[
     bool, typer.Option(help="cut texts into sentences, or find one segmentation for each text as a whole")
 ]
@@ -49,11 +48,29 @@ Guarantee = Annotated[
         metavar="PROMISE", help="a promise that `calibrate` made, such as miss=0.01: what it covers or accepts is found"
     ),
 ]
-Objective = Annotated[
-    str,
+LoadSettings = Annotated[
+    list[str] | None,
     typer.Option(
-        metavar="[f1[=CUTOFF]]",
-        help="f1: the entities with the largest expected F1, not the most probable ones; CUTOFF: half of that F1",
+        "--set",
+        metavar="NAME=VALUE",
+        help="objective=f1 or f1=CUTOFF: the entities with the largest expected F1, not the most probable ones, where "
+        "CUTOFF is half of that F1; probability=with-filter: of models that filter, times the filter's own",
     ),
 ]
 MinProbability = Annotated[float, typer.Option("--threshold", help="leave out what is less probable", min=0, max=1)]
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What `--set` sets of a model that is loaded: settings of `spansieve.load`."""
+
+    objective: str = "probability"
+    probability: Probability = "given-candidates"
+
+
+Kind = TypeVar("Kind")
+
+
+def parsed(kind: type[Kind], settings: Sequence[str] | None) -> Kind:
+    """Parse the values of an option such as `--set NAME=VALUE` into the dataclass of what can be set."""
+    return from_dict(kind, dict(map(parsed_setting, settings or ())))

@@ -12,15 +12,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from spansieve.cli.inputs import Record, json_lines, load_predictor, records_of_arguments, text_files
+from spansieve.cli.inputs import JSON_SUFFIXES, Record, json_lines, load_predictor, records_of_arguments, text_files
 from spansieve.cli.options import (
     Device,
     Files,
     Guarantee,
+    LoadSettings,
     ModelOrExport,
-    Objective,
     OutputFile,
-    Probability,
     Sentences,
     TextColumn,
     Whole,
@@ -56,16 +55,13 @@ def predict(
             help="leave out what is less probable, of a label or of all; `evaluate --precision` suggests one",
         ),
     ] = None,
-    fixed: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE.jsonl",
-            help="texts as JSON lines, each with its required entities, forbidden ones and complete spans",
-        ),
-    ] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="PHRASE=LABEL", help="an entity wherever it stands, such as 'Acme Inc.=ORG'"),
+        typer.Option(
+            metavar="PHRASE=LABEL|FILE.jsonl",
+            help="an entity wherever it stands, such as 'Acme Inc.=ORG'; or texts as JSON lines, each with its own "
+            "required entities, forbidden ones and complete spans",
+        ),
     ] = None,
     forbid: Annotated[
         list[str] | None,
@@ -81,8 +77,7 @@ def predict(
         typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
     ] = None,
     guarantee: Guarantee = None,
-    objective: Objective = "probability",
-    probability: Probability = "given-candidates",
+    settings: LoadSettings = None,
     device: Device = "cpu",
 ) -> None:
     """Find the entities of texts.
@@ -94,13 +89,17 @@ def predict(
     Under a guarantee, JSON lines say which promise they are under; of other forms standard error does.
     """
     form = as_ or _form(output)
-    options = ConstraintOptions.parsed(require, forbid, threshold)
-    fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed or ())))
+    fixed = [value for value in require or () if value.endswith(JSON_SUFFIXES) or _phrase_and_label(value)[1] is None]
+    options = ConstraintOptions.parsed([value for value in require or () if value not in fixed], forbid, threshold)
+    try:
+        fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed)))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}; --require takes 'Acme Inc.=ORG', or texts as JSON lines") from error
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
     if guarantee is not None and (options or fixed):
         raise typer.BadParameter("--guarantee is of what the model decides alone: leave out thresholds and constraints")
-    predictor = load_predictor(model, device, probability, guarantee=guarantee, objective=objective)
+    predictor = load_predictor(model, device, settings, guarantee)
     constraints = None
     if options or fixed:
         # Both copies are read side by side, so that a chunk of the records is held and no more.
@@ -224,9 +223,6 @@ class ConstraintOptions(NamedTuple):
     def parsed(cls, require: Values, forbid: Values, threshold: Values) -> ConstraintOptions:
         """Parse the values of `--require`, `--forbid` and `--threshold`."""
         required = dict(map(_phrase_and_label, require or ()))
-        for phrase, label in required.items():
-            if label is None:
-                raise typer.BadParameter(f"--require must look like 'Acme Inc.=ORG', got {phrase!r}")
         pairs = [pair for pair in map(_label_pair, forbid or ()) if pair is not None]
         phrases = [text for text in forbid or () if _label_pair(text) is None]
         return cls(required, dict(map(_phrase_and_label, phrases)), pairs, dict(map(_threshold, threshold or ())))
@@ -234,7 +230,7 @@ class ConstraintOptions(NamedTuple):
     def constraints(
         self, records: Iterable[Record], predictor: TextPredictor, sentences: bool, are_fixed: bool = False
     ) -> Iterator[Constraints]:
-        """The constraints of each record: these, and those that a line of `--fixed` has itself."""
+        """The constraints of each record: these, and those that a line of `--require` has itself."""
         from spansieve.data.tokenizer import sequences_of_text
         from spansieve.decoding.constraints import Constraints
         from spansieve.prediction.phrase_matcher import PhraseConstraints, Phrases

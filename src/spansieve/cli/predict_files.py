@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from spansieve.cli.options import Device, Guarantee, MinProbability, Model, Objective, Sentences
+from spansieve.cli.options import Device, Guarantee, MinProbability, Model, Sentences, parsed
 from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 20  # of what was left out
 LEFT_OUT_CODE = 3
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What `--set` sets of a job."""
+
+    replicas: int | None = None
+    block_size: int = 32
+    entities_column: str = "entities"
+    objective: str = "probability"
 
 
 def predict_files(
@@ -31,21 +42,25 @@ def predict_files(
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="a folder, or the URI of one", show_default=False)],
     text_column: Annotated[str, typer.Option(help="the column that is read")] = "text",
-    entities_column: Annotated[str, typer.Option(help="the column that is added")] = "entities",
     sentences: Sentences = True,
     threshold: MinProbability = 0.0,
     guarantee: Guarantee = None,
-    objective: Objective = "probability",
     device: Device = "cpu",
     precision: Annotated[str, typer.Option(help="of the encoder: fp32 or bf16")] = "fp32",
     workers: Annotated[int, typer.Option(help="processes that prepare text, for each copy of the model", min=0)] = 0,
-    block_size: Annotated[int, typer.Option(help="MB of input that become one part of the output", min=1)] = 32,
     ray: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="work on a Ray cluster: auto or its address; local starts one here"),
     ] = None,
-    replicas: Annotated[
-        int | None, typer.Option(help="copies of the model on the Ray cluster; as many as fit if not given", min=1)
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="replicas=N: copies of the model on the Ray cluster, as many as fit if not set; block_size=MB (32): "
+            "input that becomes one part of the output; entities_column=NAME (entities): the column that is added; "
+            "objective=f1, as of `predict`",
+        ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="stop at the first row or file that cannot be read")] = False,
 ) -> None:
@@ -56,8 +71,9 @@ def predict_files(
 
     Example: spansieve predict-files runs/demo/model rows/ --output found/
     """
-    if replicas is not None and ray is None:
-        raise typer.BadParameter("--replicas needs --ray: without it there is one copy of the model")
+    own = parsed(JobSettings, settings)
+    if own.replicas is not None and ray is None:
+        raise typer.BadParameter("replicas need --ray: without it there is one copy of the model")
     from spansieve.integrations.hub import downloaded, is_hub_name
     from spansieve.prediction.bulk.job import Job
     from spansieve.prediction.bulk.rows import Columns
@@ -66,22 +82,22 @@ def predict_files(
         downloaded(model) if is_hub_name(model) else model,
         tuple(inputs),
         output,
-        Columns(text_column, entities_column),
-        block_size=block_size << 20,
+        Columns(text_column, own.entities_column),
+        block_size=own.block_size << 20,
         device=device,
         precision=cast(Any, precision),
         workers=workers,
         sentences=sentences,
         threshold=threshold,
         guarantee=guarantee,
-        objective=objective,
+        objective=own.objective,
         strict=strict,
     )
     console = Console(stderr=True)
     promise = job.promise()
     if promise is not None:
         console.print(escape(f"under the guarantee {promise.describe()}"), highlight=False, soft_wrap=True)
-    summary = _run(job, ray, replicas, console)
+    summary = _run(job, ray, own.replicas, console)
     lines = [f"left out: {problem}" for problem in summary.problems[:MAX_SHOWN]]
     for line in (*lines, summary_line(summary, output)):
         console.print(escape(_printable(line)), highlight=False, soft_wrap=True)

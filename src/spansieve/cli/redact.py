@@ -79,7 +79,7 @@ def redact(
     sources = text_files(files or [str(STDIN)])
     targets = _targets(sources, output, is_folder=any(map(os.path.isdir, files or ())))
     secret = _key(key, style)
-    predictor = load_predictor(model, device, "given-candidates")
+    predictor = load_predictor(model, device)
     limits, margin, promise = _limits(model, predictor, miss, threshold, label)
     redactor = Redactor(predictor, limits, style, secret, margin)
     counts: Counter[str] = Counter()

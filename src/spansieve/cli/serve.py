@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.markup import escape
 
-from spansieve.cli.options import Device, Guarantee, ModelOrExport, Objective, Probability
+from spansieve.cli.options import Device, Guarantee, LoadSettings, ModelOrExport, parsed
 from spansieve.cli.outputs import Console
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def serve(
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free")] = 8000,
     guarantee: Guarantee = None,
-    objective: Objective = "probability",
-    probability: Probability = "given-candidates",
+    settings: LoadSettings = None,
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
     token_file: Annotated[
@@ -80,7 +79,7 @@ def serve(
 
         if not is_hub_name(model):
             raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
-    limits = Limits.parsed(limit or ())
+    limits = parsed(Limits, limit)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     listener = server.listen(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -96,10 +95,9 @@ def serve(
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     def load_model() -> TextPredictor:
-        if is_torch_free:
-            return load_predictor(model, device, probability, threads or server.default_threads(), guarantee, objective)
-        server.set_torch_threads(threads)
-        return load_predictor(model, device, probability, guarantee=guarantee, objective=objective)
+        if not is_torch_free:
+            server.set_torch_threads(threads)
+        return load_predictor(model, device, settings, guarantee, threads or server.default_threads())
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("spansieve").setLevel(log_level.upper())

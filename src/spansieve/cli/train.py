@@ -1,17 +1,18 @@
-"""`spansieve train`: labelled text in, a trained, scored and saved model out."""
+"""`spansieve train` and `spansieve distil`: labelled text in, or a large model's distributions, a saved model out."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 
 from spansieve.cli import bound_threads
-from spansieve.cli.options import DataFormat
+from spansieve.cli.options import DataFormat, Model, TextColumn
 from spansieve.cli.outputs import Console
 from spansieve.config import (
     BUILTIN,
@@ -44,10 +45,29 @@ Encoder = Annotated[str | None, typer.Option(help="builtin, or a Hugging Face en
 Epochs = Annotated[int | None, typer.Option(help="how often the data is gone through")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="any other setting, such as training.seed=1 or training.batch_size=16"),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="any other setting, such as training.seed=1; run.cpu=true leaves GPUs alone, run.tracker=tensorboard or "
+        "wandb shows the run there, run.test=FILE scores the best model at the end",
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in the folder, if there is one")]
-OnlyCpu = Annotated[bool, typer.Option("--cpu", help="leave GPUs alone")]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What `--set run.…` sets: how a run is done, which is in no configuration, since the model does not follow from
+    it."""
+
+    cpu: bool = False
+    tracker: Literal["tensorboard", "wandb"] | None = None
+    test: str | None = None
+
+    @classmethod
+    def parsed(cls, settings: Sequence[str] | None) -> RunSettings:
+        """Take those of the run from all settings."""
+        return from_dict(cls, {name[4:]: value for name, value in _parsed(settings) if name.startswith("run.")}, "run.")
 
 
 def train(
@@ -59,7 +79,6 @@ def train(
     dev_fraction: Annotated[
         float | None, typer.Option(help="take so much of the training data for development, by documents; such as 0.1")
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="data to score the best model on at the end")] = None,
     format: DataFormat = None,
     config: ConfigSource = None,
     head: Annotated[str | None, typer.Option(help=f"one of {', '.join(HEADS)}")] = None,
@@ -79,8 +98,6 @@ def train(
         typer.Option(help="a model's folder whose weights are the first; its settings too, if no others are given"),
     ] = None,
     resume: Resume = False,
-    tracker: Annotated[list[str] | None, typer.Option(help="tensorboard or wandb")] = None,
-    cpu: OnlyCpu = False,
 ) -> None:
     """Train a model and keep the best one on the development data.
 
@@ -97,7 +114,7 @@ def train(
         raise ValueError(f"--dev-fraction must be above 0 and below 1, got {dev_fraction}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "model.builtin.vectors": vectors}
     flags |= {"model.builtin.max_vectors": max_vectors, "training.epochs": epochs}
-    chosen = configuration(config, flags, settings or (), start_from)
+    chosen, run = configuration(config, flags, settings, start_from), RunSettings.parsed(settings)
     head_class(chosen.model.head)  # which must be known, before any data is read
     use_threads_that_pay(chosen)  # before anything with threads is loaded
 
@@ -105,28 +122,83 @@ def train(
     from spansieve.data.batching import described_part, split_examples
     from spansieve.training.run import is_main_process
 
-    console = Console(quiet=not is_main_process(cpu))  # of several processes one prints
-    splits = [None if path is None else read_with_warnings(path, format, console) for path in (train, dev, test)]
+    console = Console(quiet=not is_main_process(run.cpu))  # of several processes one prints
+    splits = [read_with_warnings(path, format, console) for path in (train, dev) if path is not None]
     if dev_fraction is not None:
         seed = chosen.training.seed
-        parts = splits[:2] = split_examples(splits[0] or [], [1 - dev_fraction, dev_fraction], seed)
-        described = "; ".join(map(described_part, ("train", "dev"), parts))
+        splits = split_examples(splits[0], [1 - dev_fraction, dev_fraction], seed)
+        described = "; ".join(map(described_part, ("train", "dev"), splits))
         console.print(f"{described}; drawn with seed {seed}", highlight=False, soft_wrap=True)
-    more = {"test_examples": splits[2], "trackers": tracker or (), "start_from": start_from}
-    run_and_show(console, chosen, splits[0] or [], splits[1] or [], output, resume=resume, use_cpu=cpu, **more)
+    run_and_show(console, chosen, run, splits, format, folder=output, resume=resume, start_from=start_from)
+
+
+def distil(
+    teacher: Model,
+    train: TrainingData,
+    dev: Annotated[Path, typer.Argument(help="development data: the best model on it is kept")],
+    output: RunFolder,
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH...", help="unlabelled text, in files and folders as `predict --file` reads them"),
+    ] = None,
+    text_column: TextColumn = None,
+    format: DataFormat = None,
+    temperature: Annotated[float, typer.Option(help="divides the teacher's scores: above 1, it is less sure")] = 1.0,
+    mixture: Annotated[
+        float, typer.Option(help="the teacher's part beside gold: 0 is gold alone, 1 the teacher alone")
+    ] = 0.5,
+    config: ConfigSource = None,
+    encoder: Encoder = None,
+    epochs: Epochs = None,
+    settings: Settings = None,
+    resume: Resume = False,
+) -> None:
+    """Train a small, fast model on what a large one thinks of the data, and of texts without labels.
+
+    The student has the built-in encoder, unless another is named, and the teacher's labels.
+
+    Example: spansieve distil runs/large/model train.conll dev.conll --texts letters.txt --output runs/small
+    """
+    from spansieve.cli.inputs import read_with_warnings, records_of_files
+    from spansieve.integrations.hub import load
+    from spansieve.persistence.manifest import name_of
+    from spansieve.prediction.text_predictor import words_of
+    from spansieve.training.run import is_main_process
+    from spansieve.training.teacher import Teacher, unlabelled
+
+    records = records_of_files(texts, False, text_column) if texts else iter(())
+    predictor = load(teacher, "cpu")
+    learned = Teacher(predictor.tagger, name_of(teacher), temperature, mixture)
+    flags: dict[str, Any] = {"model.encoder.name": encoder, "training.epochs": epochs}
+    if config is None and predictor.tagger.head.kind != "filtered":  # a filtered student learns from any filtered one
+        flags |= {"model.head": predictor.head, "model.scheme": predictor.tagger.config.scheme}
+    chosen, run = configuration(config, flags, settings), RunSettings.parsed(settings)
+    console = Console(quiet=not is_main_process(run.cpu))
+    examples, dev_examples = (read_with_warnings(path, format, console) for path in (train, dev))
+    pieces = predictor.pieces([record["text"] for record in records], sentences=True)
+    splits = ([*examples, *map(unlabelled, words_of(pieces))], dev_examples)
+    run_and_show(console, chosen, run, splits, format, folder=output, resume=resume, teacher=learned)
 
 
 def run_and_show(
-    console: Console, config: Config, train: Sequence[Example], dev: Sequence[Example], output: Path, **options: Any
+    console: Console,
+    config: Config,
+    run: RunSettings,
+    splits: Sequence[Sequence[Example]],
+    format: str | None,
+    **options: Any,
 ) -> None:
-    """Train, with `options` of `training.run.train`, and print the progress and the scores."""
+    """Train on the first split, with `options` of `training.run.train`, and print the progress and the scores."""
+    from spansieve.cli.inputs import read_with_warnings
     from spansieve.cli.terminal import TerminalObserver
-    from spansieve.training.run import train as run
+    from spansieve.training.run import train as train_model
 
     use_threads_that_pay(config)
+    options |= {"use_cpu": run.cpu, "trackers": [run.tracker] if run.tracker else []}
+    options["test_examples"] = None if run.test is None else read_with_warnings(Path(run.test), format, console)
     try:
         with TerminalObserver(console) as observer:
-            result = run(config, train, dev, output, observer=observer, **options)
+            result = train_model(config, splits[0], splits[1], observer=observer, **options)
     except KeyboardInterrupt:
         console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
         raise
@@ -158,12 +230,12 @@ def _show(console: Console, result: TrainingResult) -> None:
 
 
 def configuration(
-    source: str | None, flags: Mapping[str, Any], settings: Sequence[str], start_from: Path | None = None
+    source: str | None, flags: Mapping[str, Any], settings: Sequence[str] | None, start_from: Path | None = None
 ) -> Config:
     """The configuration of a file or a preset, or a preset's training of the model to start from, changed by the flags,
     and then by the settings."""
     changes = {name: value for name, value in flags.items() if value is not None}
-    changes |= dict(map(parsed_setting, settings))
+    changes |= {name: value for name, value in _parsed(settings) if not name.startswith("run.")}
     if source is not None:
         return with_settings(read_config(source) if Path(source).suffix else preset(source), changes)
     if start_from is not None and "model.encoder.name" not in changes:
@@ -174,3 +246,7 @@ def configuration(
         return with_settings(Config(model, training), changes)
     is_builtin = changes.get("model.encoder.name", BUILTIN) == BUILTIN
     return with_settings(preset("builtin" if is_builtin else "pretrained"), changes)
+
+
+def _parsed(settings: Sequence[str] | None) -> list[tuple[str, Any]]:
+    return list(map(parsed_setting, settings or ()))

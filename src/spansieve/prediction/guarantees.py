@@ -58,6 +58,8 @@ def calibrate(
             raise GuaranteeError(f"{name} must lie between 0 and 1, got {value}")
     if miss is precision is sets is None:
         raise GuaranteeError("at least one of miss, precision and sets must be given, got none")
+    if predictor.objective != "probability":
+        raise GuaranteeError(f"objective must be probability, as a promise decides itself, got {predictor.objective}")
     check_known(examples, "data")
     data = _Labelled.of(predictor, examples)
     promises = []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from math import inf
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -24,25 +23,6 @@ class Limits:
     batch_texts: int = 256
     batch_characters: int = 32_000  # about a fifth of a second of a small model; a longer text goes alone
     batch_wait: float = 0.003  # seconds that a batch waits for more requests
-
-    @classmethod
-    def parsed(cls, texts: Iterable[str]) -> Limits:
-        """Read limits as they are typed.
-
-        >>> Limits.parsed(["texts=64", "seconds=2.5"]).seconds
-        2.5
-        """
-        values: dict[str, Any] = {}
-        known = {field.name: float if isinstance(field.default, float) else int for field in fields(cls)}
-        for text in texts:
-            name, _, number = text.partition("=")
-            if name not in known:
-                raise ValueError(f"a limit must be one of {', '.join(known)}, as texts=64, got {text!r}")
-            try:
-                values[name] = known[name](number)
-            except ValueError:
-                raise ValueError(f"{name} must be a number, as {name}=64, got {text!r}") from None
-        return cls(**values)
 
     def __post_init__(self) -> None:
         for field in fields(self):
