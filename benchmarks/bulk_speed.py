@@ -21,12 +21,12 @@ from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import seconds_of
 from spansieve.data.example import Example
 from spansieve.decoding.decoders import Decoded
+from spansieve.integrations.hub import load
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Batch
 from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, Preparer
 from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Pipeline, Precision
-from spansieve.prediction.predictor import load
 from spansieve.prediction.text_predictor import chunks_of
 
 SENTENCES_IN_TEXT = 10
@@ -143,8 +143,8 @@ def _measure_predictor(model: Path, sample: Sequence[str], rates: _Rates, device
     """All of it one after the other, in one process."""
     predictor = load(model, device)
     few = sample[: max(1, len(sample) // 4)]
-    seconds = _best(lambda: predictor.predict_texts(few))
-    rates.add("Predictor.predict_texts", f"{device}, fp32", count_words(few), seconds)
+    seconds = _best(lambda: predictor.predict(few))
+    rates.add("Predictor.predict", f"{device}, fp32", count_words(few), seconds)
 
 
 def texts_of(examples: Sequence[Example], words: int, repeated: bool = True) -> list[str]:

@@ -36,7 +36,7 @@ def _loaded(runtime: str, folder: str, threads: int) -> Any:
         return onnx.load(folder, threads)
     import torch
 
-    from spansieve.prediction.predictor import load
+    from spansieve.integrations.hub import load
 
     torch.set_num_threads(threads)
     return load(folder)

@@ -16,9 +16,10 @@ from benchmarks.bulk_speed import count_words, texts_of
 from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import timed_in_rounds
 from spansieve.data.example import Example
+from spansieve.integrations.hub import load
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.torch_backend import TorchBackend
-from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.text_predictor import TextPredictor, entities_of, words_of
 
 AT_ONCE = (1, 2, 8, 32)  # sentences
@@ -156,7 +157,9 @@ def _throughput(predictor: Predictor, texts: Sequence[str], rounds: int) -> list
     num_words = count_words(texts)
     contenders: dict[str, Callable[[], object]] = {
         "predict": lambda: predictor.predict(texts),
-        "the loop over batches, which takes constraints": lambda: TextPredictor.predict_texts(predictor, texts),
+        "the loop over batches, which takes constraints": lambda: TextPredictor.predict_in_batches(
+            predictor, texts, [None] * len(texts), probabilities=True, sentences=True, threshold=0.0
+        ),
     }
 
     def clock(run: Callable[[], object]) -> float:

@@ -88,7 +88,7 @@ def run_prediction_speed(
         PREPARED: lambda: _predict(tagger, batches),
         PARTS: lambda: _predict_by_parts(tagger, batches, shares),
         TOKENS: lambda: predictor.predict_tokens(tokens, probabilities=True),
-        TEXT: lambda: predictor.predict_texts(texts),
+        TEXT: lambda: predictor.predict(texts),
         **_pipelines(tagger, texts),
     }
     took = timed_in_rounds(contenders, rounds, Took.of)

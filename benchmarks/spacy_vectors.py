@@ -28,9 +28,9 @@ from benchmarks.timings import one_thread, seconds_of, timed_in_rounds
 from spansieve.config import BUILTIN, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.evaluation.scores import evaluate
+from spansieve.integrations.hub import load
 from spansieve.models.storage import load_model, save_model
 from spansieve.nn.word_vectors import WordVectors
-from spansieve.prediction.predictor import load
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train
 from spansieve.training.run_folder import MODEL

@@ -13,7 +13,8 @@ from typing import Any
 from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import one_thread, seconds_of, timed_in_rounds
 from spansieve.data.example import Example
-from spansieve.prediction.predictor import Predictor, load
+from spansieve.integrations.hub import load
+from spansieve.prediction.predictor import Predictor
 
 OURS, RIVAL = "spansieve", "spaCy"
 
@@ -56,7 +57,7 @@ def spansieve_contenders(name: str, predictor: Predictor, examples: Sequence[Exa
     texts = [" ".join(sentence) for sentence in tokens]
     return {
         (name, "tokens"): lambda: predictor.predict_tokens(tokens),
-        (name, "text"): lambda: predictor.predict_texts(texts, probabilities=False),
+        (name, "text"): lambda: predictor.predict(texts, probabilities=False),
         (f"{name}, with probabilities", "tokens"): lambda: predictor.predict_tokens(tokens, probabilities=True),
     }
 

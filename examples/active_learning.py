@@ -16,7 +16,7 @@ from pathlib import Path
 from spansieve.config import preset, with_settings
 from spansieve.data.example import Example
 from spansieve.data.sample import sample_corpus
-from spansieve.prediction.predictor import load
+from spansieve.integrations.hub import load
 from spansieve.prediction.uncertainty import rank
 from spansieve.training.run import train
 

@@ -64,7 +64,11 @@ SPEEDS = [
         r"\| SpanMarker, from tokens, batch \d+ \| \S+ \| (\S+) \|",
     ),
     ("tagging_cpu", r"\| spansieve, with probabilities \| tokens \| (\S+) \|", r"\| spaCy \| tokens \| (\S+) \|"),
-    ("bulk_cuda", r"\| end to end \| cuda, bf16 \| (\S+) \|", r"\| Predictor.predict_texts \| cuda, fp32 \| (\S+) \|"),
+    (
+        "bulk_cuda",
+        r"\| end to end \| cuda, bf16 \| (\S+) \|",
+        r"\| Predictor.predict\w* \| cuda, fp32 \| (\S+) \|",
+    ),
     ("prediction_cuda", r"\| 1 \| CUDA graphs \| (\S+) \|", r"\| 1 \| kernel by kernel \| (\S+) \|"),
     (
         "complexity_conll2003_minilm_gpu",

@@ -27,7 +27,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MAX_FILES = 15
 # What lies beside the way of a prediction: bases, options, checks and helpers of a few lines.
 BESIDE = {
-    *("_lazy.py", "cli/__init__.py", "cli/inputs.py", "cli/outputs.py", "config.py"),
+    *("_lazy.py", "cli/__init__.py", "cli/inputs.py", "cli/options.py", "cli/outputs.py", "config.py"),
     *("integrations/hub.py", "persistence/atomic.py", "persistence/manifest.py", "models/storage.py"),
     "models/captured_prediction.py",  # which is for a GPU
     *("prediction/onnx/folder.py", "models/heads.py", "models/head.py", "models/filtered.py", "nn/encoder.py"),

@@ -10,7 +10,7 @@ import pytest
 
 from spansieve.data.example import Example
 from spansieve.data.formats import write_examples
-from spansieve.prediction.predictor import load
+from spansieve.integrations.hub import load
 from spansieve.prediction.promises import GUARANTEE, promise_for
 from tests.training import runs
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from spansieve.data.formats import write_examples
+from spansieve.integrations.hub import load
 from spansieve.prediction.onnx import load as load_export
-from spansieve.prediction.predictor import load
 from tests.training import runs
 
 WITHOUT_TORCH = """

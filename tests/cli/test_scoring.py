@@ -11,7 +11,7 @@ import pytest
 from spansieve.data.example import Example
 from spansieve.data.formats import write_examples
 from spansieve.evaluation.scores import Scores
-from spansieve.prediction.predictor import load
+from spansieve.integrations.hub import load
 from tests.training import runs
 
 

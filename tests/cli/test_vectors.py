@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from spansieve.data.formats import read_examples
+from spansieve.integrations.hub import load
 from spansieve.prediction import onnx
 from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.pipeline import Pipeline
-from spansieve.prediction.predictor import load
 from spansieve.training import run
 from tests.training import runs
 

@@ -13,6 +13,7 @@ import torch
 
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import ConstraintError, Constraints
+from spansieve.integrations.hub import load
 from spansieve.models.storage import save_model
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import sealed
@@ -24,7 +25,7 @@ from spansieve.prediction.guarantees import calibrate, sets_of
 from spansieve.prediction.model_evaluation import assess, expected_scores
 from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.pipeline import Pipeline
-from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.promises import (
     GUARANTEE,
     GuaranteeError,

@@ -89,7 +89,7 @@ def test_no_token_is_left_out(reader):
 MEMORY = """
 import sys
 import torch
-from spansieve.prediction.predictor import load
+from spansieve.integrations.hub import load
 from tests.memory import peak_kilobytes
 
 torch.set_num_threads(1)

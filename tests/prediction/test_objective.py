@@ -7,13 +7,14 @@ import json
 import pytest
 
 from spansieve.data.example import Example
+from spansieve.integrations.hub import load
 from spansieve.models.heads import HEADS
 from spansieve.models.storage import save_model
 from spansieve.prediction.bulk.job import Job, run_bulk
 from spansieve.prediction.bulk.ledger import BulkError
 from spansieve.prediction.model_evaluation import assess
 from spansieve.prediction.pipeline import Pipeline
-from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.promises import Promise
 from tests.prediction.onnx.taggers import drawn_sentences, drawn_tagger
 

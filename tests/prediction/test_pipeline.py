@@ -87,7 +87,7 @@ def check_equal(found, expected):
 @pytest.mark.parametrize("head", HEADS)
 def test_every_model_finds_what_a_predictor_finds(head, small_chunks):
     predictor = trained(head)
-    expected = predictor.predict_texts(TEXTS)
+    expected = predictor.predict(TEXTS)
     assert sum(map(len, expected)) > 30
     with pipeline(predictor, batch_tokens=64) as made:
         found = list(made.stream(iter(TEXTS)))
@@ -115,7 +115,7 @@ def test_a_threshold(head, small_chunks):
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
 def test_packed_candidates_give_the_same(head, batch_tokens, request):
     predictor = trained(head)
-    expected = predictor.predict_texts(TEXTS)
+    expected = predictor.predict(TEXTS)
     device = request.getfixturevalue("packed")
     with pipeline(predictor, device, batch_tokens=batch_tokens) as made:
         check_equal([entities for _, entities in made.stream(TEXTS)], expected)
@@ -130,7 +130,7 @@ def test_other_processes_prepare_the_same_and_if_one_dies_nobody_waits_for_it(pr
         assert len(processes) == 2  # both, before there is any work
         for texts in (TEXTS, [], TEXTS[:1], TEXTS * 10):  # one after the other, by the same processes
             found = [entities for _, entities in made.stream(texts)]
-            check_equal(found, predictor.predict_texts(texts))
+            check_equal(found, predictor.predict(texts))
             assert len(slots) == num_slots  # what held memory is gone, and gave it back
         held = [prepared for _, prepared in made.prepared(TEXTS * 3)]  # more than there are slots
         assert len(slots) == 0
@@ -156,12 +156,12 @@ def test_what_does_not_fit_into_a_slot_goes_through_the_pipe(predictor, small_ch
     with pipeline(predictor, workers=1) as made:
         sizes = [sum(array.nbytes for array in prepared[1:]) for _, prepared in made.prepared(TEXTS)]
         assert min(sizes) < 4_000
-        check_equal([entities for _, entities in made.stream(TEXTS)], predictor.predict_texts(TEXTS))
+        check_equal([entities for _, entities in made.stream(TEXTS)], predictor.predict(TEXTS))
         assert len(made.prepared._slots._free) == 1 + feature_workers.CHUNKS_AHEAD + feature_workers.CHUNKS_IN_USE
 
 
 def test_a_tokenizer_of_ones_own_in_other_processes(predictor, small_chunks):
-    expected = Predictor(predictor.tagger, cut_at_blanks).predict_texts(TEXTS)
+    expected = Predictor(predictor.tagger, cut_at_blanks).predict(TEXTS)
     with pipeline(predictor, workers=1, tokenizer=cut_at_blanks) as made:
         check_equal([entities for _, entities in made.stream(TEXTS)], expected)
         with pytest.raises(ValueError, match="a tokenizer's tokens must be in order"):
@@ -197,13 +197,13 @@ def wait_until(is_true):
 def test_what_is_known_of_words_has_a_limit(predictor, small_chunks, monkeypatch):
     monkeypatch.setattr(block_tokenizer, "MAX_WORDS", 3)
     with pipeline(predictor) as made:
-        check_equal([entities for _, entities in made.stream(TEXTS)], predictor.predict_texts(TEXTS))
+        check_equal([entities for _, entities in made.stream(TEXTS)], predictor.predict(TEXTS))
         assert made.preparer.tokenizer.is_full
         assert len(made.preparer.tokenizer.words) < 30
 
 
 def test_without_probabilities(predictor, request):
-    expected = predictor.predict_texts(TEXTS, probabilities=False)
+    expected = predictor.predict(TEXTS, probabilities=False)
     for fixture in ("small_chunks", "packed"):
         device = request.getfixturevalue(fixture) or "cpu"
         with pipeline(predictor, device) as made:
@@ -213,7 +213,7 @@ def test_without_probabilities(predictor, request):
 def test_a_text_as_one_sequence(predictor):
     with pipeline(predictor, sentences=False) as made:
         found = [entities for _, entities in made.stream(TEXTS)]
-    check_equal(found, predictor.predict_texts(TEXTS, sentences=False))
+    check_equal(found, predictor.predict(TEXTS, sentences=False))
 
 
 def test_entities_that_are_let_go_are_no_work_for_the_garbage_collector():
@@ -231,7 +231,7 @@ def test_half_precision_changes_little(predictor):
         assert {p.dtype for p in made.backend.tagger.encoder.parameters()} == {torch.bfloat16}
         assert {p.dtype for p in made.backend.tagger.head.parameters()} == {torch.float32}
         found = [entities for _, entities in made.stream(TEXTS)]
-    for ours, theirs in zip(found, predictor.predict_texts(TEXTS)):
+    for ours, theirs in zip(found, predictor.predict(TEXTS)):
         assert [entity[:4] for entity in ours] == [entity[:4] for entity in theirs]
         assert all(abs(a.probability - b.probability) < 0.1 for a, b in zip(ours, theirs))
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 import spansieve
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import ConstraintError, Constraints
+from spansieve.integrations.hub import load
 from spansieve.models.heads import HEADS
 from spansieve.models.inference import between_batches
 from spansieve.models.storage import save_model
 from spansieve.prediction import text_predictor as texts_module
 from spansieve.prediction.model_evaluation import assess
-from spansieve.prediction.predictor import Predictor, load
+from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.text_predictor import TextPredictor
 from tests.prediction.trained import EXAMPLES, FAMILIAR, trained
 
@@ -94,13 +95,13 @@ def test_texts_share_batches_and_keep_their_order(predictor):
         "word. " * 30 + "in القاهرة today",
         "Ada Lovelace lives in New York .",
     ] * 3
-    together = predictor.predict_texts(texts)
+    together = predictor.predict(texts)
     for text, entities in zip(texts, together):
         check(text, entities)
         alone = predictor.predict(text)
         assert [entity[:4] for entity in entities] == [entity[:4] for entity in alone]
-    assert predictor.predict_texts([]) == []
-    without = predictor.predict_texts(texts, probabilities=False)
+    assert predictor.predict([]) == []
+    without = predictor.predict(texts, probabilities=False)
     assert [[e[:4] for e in entities] for entities in without] == [[e[:4] for e in entities] for entities in together]
     assert all(entity.probability is None for entities in without for entity in entities)
 
@@ -114,7 +115,7 @@ def test_many_texts_go_through_the_pipeline_and_have_the_same_entities(predictor
     texts = ["we went to Paris yesterday", "", "Ada Lovelace lives in New York . Paris or York ?\n\nParis"] * 3
     expected, turns = predictor.predict(texts, **options), []
     monkeypatch.setattr(Predictor, "_are_many", lambda self, texts: True)
-    monkeypatch.setattr(TextPredictor, "predict_texts", None)  # which is the other way
+    monkeypatch.setattr(TextPredictor, "predict_in_batches", None)  # which is the other way
     for _ in range(2):  # what the first has learned of words is there for the second
         with between_batches(lambda: turns.append(1)):
             found = predictor.predict(texts, **options)
@@ -199,7 +200,7 @@ def test_a_text_must_be_a_string(predictor):
         predictor.predict(b"Paris")
     with pytest.raises(TypeError, match="got generator: `stream` takes iterators"):
         predictor.predict(text for text in ["Paris"])
-    for call in (predictor.stream, predictor.examples, predictor.predict_texts):
+    for call in (predictor.stream, predictor.examples):
         with pytest.raises(TypeError, match="texts must be several strings, got one"):
             list(call("Paris"))
     with pytest.raises(TypeError, match="a sentence must be a sequence of tokens"):

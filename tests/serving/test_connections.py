@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import Metrics
 from spansieve.serving.middleware import PER_TURN, GuardMiddleware
+from spansieve.serving.queue import Metrics
 from spansieve.serving.server import max_connections
 from tests.serving.running import Running, running, until
 

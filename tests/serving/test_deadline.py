@@ -15,8 +15,7 @@ from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.onnx.onnx_predictor import OnnxBackend, load
 from spansieve.serving import schema
 from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import Metrics
-from spansieve.serving.queue import Batcher, State, Task
+from spansieve.serving.queue import Batcher, Metrics, State, Task
 from spansieve.serving.worker import Worker
 from tests.serving.running import problem, running, until
 

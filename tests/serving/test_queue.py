@@ -7,11 +7,10 @@ from concurrent.futures import CancelledError
 
 import pytest
 
+from spansieve.cli.options import parsed
 from spansieve.decoding.constraints import Constraints
-from spansieve.serving.errors import RefusedError
-from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import Metrics
-from spansieve.serving.queue import Batcher, State, Task
+from spansieve.serving.limits import Limits, RefusedError
+from spansieve.serving.queue import Batcher, Metrics, State, Task
 from tests.serving.running import until
 
 
@@ -259,13 +258,15 @@ def test_limits_are_above_zero(field):
 
 
 def test_limits_as_they_are_typed():
-    assert Limits.parsed(["texts=7", "seconds=2.5", "texts=8"]) == Limits(texts=8, seconds=2.5)
+    assert parsed(Limits, ["texts=7", "seconds=2.5", "texts=8", "header_seconds=3"]) == Limits(
+        texts=8, seconds=2.5, header_seconds=3.0
+    )
     for typed, message in (
-        ("text=7", "a limit must be one of body_bytes, texts, .* got 'text=7'"),
-        ("texts", "texts must be a number, as texts=64, got 'texts'"),
-        ("texts=1.5", "texts must be a number"),
+        ("text=7", "unknown setting 'text'; known here are body_bytes, texts"),
+        ("texts", "a setting must look like .*, got 'texts'"),
+        ("texts=1.5", "texts must be one of int, got 1.5"),
         ("seconds=nan", "seconds must be at least"),
         ("queue=0", "queue must be at least"),
     ):
         with pytest.raises(ValueError, match=message):
-            Limits.parsed([typed])
+            parsed(Limits, [typed])

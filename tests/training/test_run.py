@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spansieve.data.example import Example
-from spansieve.prediction.predictor import load
+from spansieve.integrations.hub import load
 from spansieve.training.run import train
 from tests.training import runs
 from tests.training.encoders import tiny_encoder

@@ -225,7 +225,7 @@ def compare(
     """
     from spansieve.cli.inputs import read_with_warnings
     from spansieve.evaluation.significance import compare as compared
-    from spansieve.prediction.predictor import load
+    from spansieve.integrations.hub import load
 
     console = Console()
     examples = read_with_warnings(data, format, console)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, groupby, tee
 from pathlib import Path
@@ -28,6 +29,7 @@ from spansieve.data.formats.files import json_line, opened
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
+    from spansieve.data.tokenizer import Token, Tokenizer
     from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.text_predictor import TextPredictor
     from spansieve.segments import Entity
@@ -36,6 +38,7 @@ Form = Literal["jsonl", "csv", "tsv", "conll", "text"]
 SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 SUFFIXES |= {".conll": "conll", ".txt": "text"}
 Values = Sequence[str] | None  # of an option that may be given several times
+Hit = tuple[int, int, str | None]  # start and end of a phrase in characters, and its label, if it has one
 
 
 def predict(
@@ -233,19 +236,59 @@ class ConstraintOptions(NamedTuple):
         """The constraints of each record: these, and those that a line of `--require` has itself."""
         from spansieve.data.tokenizer import sequences_of_text
         from spansieve.decoding.constraints import Constraints
-        from spansieve.prediction.phrase_matcher import PhraseConstraints, Phrases
 
         thresholds = dict.fromkeys(predictor.labels, self.thresholds.get("", 0.0))
         thresholds |= {label: value for label, value in self.thresholds.items() if label}
-        shared = PhraseConstraints(
-            Phrases(self.required, predictor.tokenizer),
-            Phrases(self.forbidden, predictor.tokenizer),
-            self.banned,
-            {label: value for label, value in thresholds.items() if value},
-        )
+        thresholds = {label: value for label, value in thresholds.items() if value}
+        required, forbidden = (Phrases(own, predictor.tokenizer) for own in (self.required, self.forbidden))
         for record in records:
             own = _record_constraints(record) if are_fixed else Constraints()
-            yield shared.of(sequences_of_text(record["text"], predictor.tokenizer, sentences), own)
+            tokens = sequences_of_text(record["text"], predictor.tokenizer, sentences)
+            # A phrase gives way to an entity that its text requires.
+            free = [hit for hit in required.hits(tokens) if not any(_overlap(hit, one) for one in own.required)]
+            known = (*own.required, *((start, end, label or "") for start, end, label in _disjoint(free)))
+            spans = {(start, end) for start, end, _ in known}
+            others = [hit for hit in forbidden.hits(tokens) if hit[:2] not in spans]
+            yield Constraints(known, (*own.forbidden, *others), own.complete, self.banned, thresholds)
+
+
+class Phrases:
+    """Phrases with their labels, None for any. They are cut into tokens like the text, and blanks do not count."""
+
+    def __init__(self, labels: Mapping[str, str | None], tokenizer: Tokenizer) -> None:
+        from spansieve.data.tokenizer import sequences_of_text
+
+        self._by_first: dict[str, list[tuple[list[str], str | None]]] = defaultdict(list)
+        for phrase, label in labels.items():
+            words = [token.text for tokens in sequences_of_text(phrase, tokenizer, False) for token in tokens]
+            if not words:
+                raise ValueError(f"a phrase must hold a token, got {phrase!r}")
+            self._by_first[words[0]].append((words, label))
+
+    def hits(self, sentences: Sequence[Sequence[Token]]) -> list[Hit]:
+        """Find the phrases in a text, in order; they may overlap, but lie within a sentence each."""
+        found: list[Hit] = []
+        for tokens in sentences:
+            words = [token.text for token in tokens]
+            for i, word in enumerate(words):
+                for phrase, label in self._by_first.get(word, ()):
+                    end = i + len(phrase)
+                    if words[i:end] == phrase:
+                        found.append((tokens[i].start, tokens[end - 1].end, label))
+        return found
+
+
+def _overlap(first: tuple[int, int, Any], second: tuple[int, int, Any]) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def _disjoint(hits: Sequence[Hit]) -> list[Hit]:
+    """Of phrases that overlap, those that cover the most characters."""
+    from spansieve.crf.overlaps import best_disjoint
+
+    starts, ends = [hit[0] for hit in hits], [hit[1] for hit in hits]
+    is_kept = best_disjoint(starts, ends, [float(end - start) for start, end in zip(starts, ends)]) if hits else ()
+    return [hit for hit, kept in zip(hits, is_kept) if kept]
 
 
 def _phrase_and_label(text: str) -> tuple[str, str | None]:

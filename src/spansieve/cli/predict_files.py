@@ -75,8 +75,8 @@ def predict_files(
     if own.replicas is not None and ray is None:
         raise typer.BadParameter("replicas need --ray: without it there is one copy of the model")
     from spansieve.integrations.hub import downloaded, is_hub_name
+    from spansieve.prediction.bulk.blocks import Columns
     from spansieve.prediction.bulk.job import Job
-    from spansieve.prediction.bulk.rows import Columns
 
     job = Job(
         downloaded(model) if is_hub_name(model) else model,
@@ -100,7 +100,7 @@ def predict_files(
     summary = _run(job, ray, own.replicas, console)
     lines = [f"left out: {problem}" for problem in summary.problems[:MAX_SHOWN]]
     for line in (*lines, summary_line(summary, output)):
-        console.print(escape(_printable(line)), highlight=False, soft_wrap=True)
+        console.print(escape(line), highlight=False, soft_wrap=True)
     if summary.problems:
         raise typer.Exit(LEFT_OUT_CODE)
 
@@ -144,11 +144,6 @@ def summary_line(summary: Summary, output: str) -> str:
     if left_out := " and ".join(count for count in counts if not count.startswith("0 ")):
         clauses.append(f"{left_out} left out: {output.rstrip('/')}/{LEFT_OUT}")
     return "; ".join(clauses)
-
-
-def _printable(line: str) -> str:
-    """The line with what would steer a terminal, such as in the name of a file, as its number."""
-    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in line)
 
 
 def _count(number: int, noun: str) -> str:

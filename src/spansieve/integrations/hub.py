@@ -14,11 +14,10 @@ import torch
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.prediction import Probability
-from spansieve.models.storage import CARD, CONFIG, checked_description
+from spansieve.models.storage import CARD, CONFIG, MODEL, checked_description, load_model
 from spansieve.persistence.manifest import ModelError, check_names, read_object
 from spansieve.prediction.predictor import CUDA_GRAPH_MEGABYTES, Predictor
-from spansieve.prediction.predictor import load as load_folder
-from spansieve.prediction.promises import GUARANTEE
+from spansieve.prediction.promises import GUARANTEE, promise_for
 
 SECONDS = 5.0  # that the Hub has for a sign of life: it retries for minutes where there is no network
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -48,8 +47,10 @@ def load(
         folder = downloaded(str(source), revision)
     elif revision is not None:
         raise ValueError(f"revision must be left out for a folder, got {revision!r} for {source}")
-    options = (batch_tokens, probability, guarantee, objective, cuda_graph_megabytes)
-    return load_folder(folder, device, tokenizer, *options)
+    promise = None if guarantee is None else promise_for(MODEL.standing(Path(folder)), guarantee)
+    tagger = load_model(folder, device)
+    predictor = Predictor(tagger, tokenizer, batch_tokens, probability, cuda_graph_megabytes)
+    return predictor.under(promise).with_objective(objective)
 
 
 def is_hub_name(source: str | Path) -> bool:

@@ -5,24 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NamedTuple, overload
-
-import torch
 
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
-from spansieve.decoding.constraints import Constraints, checked_constraints
-from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.constraints import Constraints
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.captured_prediction import CapturedPrediction
-from spansieve.models.storage import MODEL, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import DecodedBy, evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
 from spansieve.prediction.feature_workers import Preparer
 from spansieve.prediction.pipeline import BATCH_TOKENS, Pipeline
-from spansieve.prediction.promises import promise_for
 from spansieve.prediction.text_predictor import WARM_UP_SECONDS, TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity, NamedSegment
 
@@ -49,25 +43,6 @@ class Analysis(NamedTuple):
     filter_entropy: float  # in nats, of the filter's labels, summed over the spans; 0 where it was not wanted
 
 
-def load(
-    folder: str | Path,
-    device: str | torch.device = "cpu",
-    tokenizer: Tokenizer = tokens_of_text,
-    batch_tokens: int | None = None,
-    probability: Probability = "given-candidates",
-    guarantee: str | None = None,
-    objective: str = "probability",
-    cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
-) -> Predictor:
-    """Load a model that `spansieve train` left in a folder. Needs no network and runs no code from the folder. With a
-    `guarantee` that `spansieve calibrate` left there, such as miss=0.01, predictions are under that promise; the
-    `objective` f1 predicts the set with the largest expected F1 in place of the most probable one."""
-    promise = None if guarantee is None else promise_for(MODEL.standing(Path(folder)), guarantee)
-    tagger = load_model(folder, device)
-    predictor = Predictor(tagger, tokenizer, batch_tokens, probability, cuda_graph_megabytes)
-    return predictor.under(promise).with_objective(objective)
-
-
 class Predictor(TextPredictor):
     """A predictor with torch, on the tagger's device.
 
@@ -89,7 +64,8 @@ class Predictor(TextPredictor):
         probability: Probability = "given-candidates",
         cuda_graph_megabytes: float = CUDA_GRAPH_MEGABYTES,
     ) -> None:
-        super().__init__(tokenizer, batch_tokens, probability)
+        head = tagger.head
+        super().__init__(tagger.labels, tagger.config.head, head.decoder_settings, tokenizer, batch_tokens, probability)
         if not cuda_graph_megabytes >= 0:
             raise ValueError(f"cuda_graph_megabytes must be at least 0, got {cuda_graph_megabytes}")
         self.tagger = tagger
@@ -102,18 +78,6 @@ class Predictor(TextPredictor):
             with evaluating(self.tagger):
                 self.captured.warm_up(seconds)
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.tagger.labels.names
-
-    @property
-    def head(self) -> str:
-        return self.tagger.config.head
-
-    @property
-    def decoder_settings(self) -> DecoderSettings:
-        return self.tagger.head.decoder_settings
-
     def predict_tokens(
         self,
         sentences: Sequence[Sequence[str]],
@@ -124,20 +88,10 @@ class Predictor(TextPredictor):
         options = (self.batch_tokens, self.probability, constraints, self.captured, self.decoded_by(constraints))
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
-    def predict_texts(
-        self,
-        texts: Collection[str],
-        probabilities: bool = True,
-        sentences: bool = True,
-        constraints: Sequence[Constraints | None] | None = None,
-        threshold: float = 0.0,
-    ) -> list[list[Entity]]:
-        """The entities of each text. Sentences of all of them share batches; on a GPU, where there are many and no
-        constraints, a thread prepares the next ones meanwhile."""
-        texts = listed(texts)
-        own = checked_constraints(constraints, len(texts), "text")
-        if any(own) or not self._are_many(texts):
-            return super().predict_texts(texts, probabilities, sentences, constraints, threshold)
+    def predict_in_batches(self, texts, constraints, probabilities, sentences, threshold) -> list[list[Entity]]:
+        """On a GPU, where there are many texts and no constraints, a thread prepares the next batches meanwhile."""
+        if any(constraints) or not self._are_many(texts):
+            return super().predict_in_batches(texts, constraints, probabilities, sentences, threshold)
         with evaluating(self.tagger), self._pipeline(sentences) as pipeline:
             return [entities for _, entities in pipeline.stream(texts, probabilities, threshold)]
 

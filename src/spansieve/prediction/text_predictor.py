@@ -15,7 +15,7 @@ from spansieve.decoding.constraints import ConstraintError, Constraints, checked
 from spansieve.decoding.coverage import Coverage, Decision, coverage_of
 from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
-from spansieve.segments import Entity
+from spansieve.segments import Entity, LabelSet
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,13 +50,19 @@ class TextPredictor(ABC):
 
     def __init__(
         self,
+        labels: LabelSet,
+        head: str,
+        decoder_settings: DecoderSettings,
         tokenizer: Tokenizer = tokens_of_text,
         batch_tokens: int | None = None,
         probability: Probability = "given-candidates",
     ) -> None:
+        """Make a predictor of a model: the labels that it predicts, the name of its head, and the settings of its
+        decoder, among them whether it filters and whether it nests."""
         if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         check_probability(probability)
+        self.labels, self.head, self.decoder_settings = labels.names, head, decoder_settings
         self.tokenizer, self.batch_tokens, self.probability = tokenizer, batch_tokens, probability
         self.promise: Promise | None = None  # that all predictions are under
         self.objective = "probability"
@@ -89,21 +95,6 @@ class TextPredictor(ABC):
         """How coverage is decoded, beside what the objective takes."""
         aim = Decision.of_objective(self.objective)
         return lambda decoder: (decoder if aim is None else decoder.deciding(aim)).covering(margin)
-
-    @property
-    @abstractmethod
-    def labels(self) -> tuple[str, ...]:
-        """The names of the labels that the model predicts."""
-
-    @property
-    @abstractmethod
-    def head(self) -> str:
-        """The name of the model's head."""
-
-    @property
-    @abstractmethod
-    def decoder_settings(self) -> DecoderSettings:
-        """The settings of the model's decoder: among them whether it filters, and whether it nests."""
 
     @abstractmethod
     def predict_tokens(
@@ -162,22 +153,23 @@ class TextPredictor(ABC):
         """The entities of one text, in order; of several texts, those of each. Constraints are of each text, in its
         characters. Entities less probable than the threshold are not returned."""
         if isinstance(texts, str):
-            return self.predict_texts([texts], probabilities, sentences, [constraints], threshold)[0]
-        return self.predict_texts(texts, probabilities, sentences, constraints, threshold)
-
-    def predict_texts(
-        self,
-        texts: Collection[str],
-        probabilities: bool = True,
-        sentences: bool = True,
-        constraints: Sequence[Constraints | None] | None = None,
-        threshold: float = 0.0,
-    ) -> list[list[Entity]]:
-        """The entities of each text. Sentences of all of them share batches."""
+            return self.predict([texts], probabilities, sentences, [constraints], threshold)[0]
         texts = listed(texts)
-        pieces = self.pieces(texts, sentences)
         own = checked_constraints(constraints, len(texts), "text")
-        known = constraints_of_pieces([with_threshold(one, threshold, self.labels) for one in own], texts, pieces)
+        return self.predict_in_batches(texts, own, probabilities, sentences, threshold)
+
+    def predict_in_batches(
+        self,
+        texts: Sequence[str],
+        constraints: Sequence[Constraints | None],
+        probabilities: bool,
+        sentences: bool,
+        threshold: float,
+    ) -> list[list[Entity]]:
+        """Do what `predict` does, for texts and constraints that are checked. Sentences of all texts share batches."""
+        pieces = self.pieces(texts, sentences)
+        own = [with_threshold(one, threshold, self.labels) for one in constraints]
+        known = constraints_of_pieces(own, texts, pieces)
         entities: list[list[Entity]] = [[] for _ in texts]
         for piece, prediction in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, prediction)
@@ -205,7 +197,7 @@ class TextPredictor(ABC):
         each = None if constraints is None else iter(constraints)
         for chunk in chunks_of(texts):
             known = None if each is None else list(islice(each, len(chunk)))
-            yield from zip(chunk, self.predict_texts(chunk, probabilities, sentences, known, threshold))
+            yield from zip(chunk, self.predict(chunk, probabilities, sentences, known, threshold))
 
     def examples(
         self, texts: Iterable[str], sentences: bool = True, constraints: Iterable[Constraints | None] | None = None

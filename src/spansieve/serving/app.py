@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPBearer
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from spansieve import __version__
 from spansieve.prediction.text_predictor import TextPredictor
-from spansieve.serving.api_page import api_page
-from spansieve.serving.errors import CLIENT_GONE, RefusedError, add_error_handlers
-from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import CONTENT_TYPE
+from spansieve.serving.limits import CLIENT_GONE, Limits, RefusedError, add_error_handlers
 from spansieve.serving.middleware import REQUEST_ID, GuardMiddleware
 from spansieve.serving.queue import Batcher, Job, Task
 from spansieve.serving.schema import (
@@ -54,6 +55,7 @@ METRICS: Responses = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Its text format."}
 }
 PROTECTED = {"/predict", "/model", "/metrics"}
+API_PAGE = Template(Path(__file__).with_name("api_page.html").read_text(encoding="utf-8"))
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -80,7 +82,7 @@ def create_app(
         title="spansieve",
         version=__version__,
         description=DESCRIPTION,
-        docs_url=None,  # both pages load scripts from elsewhere: see `api_page`
+        docs_url=None,  # both pages load scripts from elsewhere: see `_api_page`
         redoc_url=None,
         redirect_slashes=False,  # to where the `Host` header says
         lifespan=lifespan,
@@ -152,7 +154,7 @@ def _add_operation(app: FastAPI, protected: APIRouter, batcher: Batcher[str]) ->
 
     @protected.get("/metrics", summary="For Prometheus", tags=["operation"], response_class=Response, responses=METRICS)
     def metrics() -> Response:
-        return Response(batcher.metrics.exposition(), media_type=CONTENT_TYPE)
+        return Response(batcher.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
 
 
 def model_info(name: str, predictor: TextPredictor, limits: Limits) -> ModelInfo:
@@ -233,7 +235,7 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return Response(api_page(app.openapi()), media_type=MEDIA_TYPES[".html"])
+        return Response(_api_page(app.openapi()), media_type=MEDIA_TYPES[".html"])
 
 
 def _file(content: bytes, media_type: str):
@@ -246,3 +248,68 @@ def _file(content: bytes, media_type: str):
         return Response(content, media_type=media_type, headers=headers)
 
     return answer
+
+
+# ---- The page at `/docs`: the OpenAPI schema for reading, made here: nothing is loaded from elsewhere ----------------
+
+
+def _api_page(schema: Mapping[str, Any]) -> str:
+    """Write an OpenAPI schema as an HTML page: each path, what it takes, and what it answers."""
+    described = "".join(f"<p>{escape(part)}</p>" for part in schema["info"]["description"].split("\n\n"))
+    operations = [
+        _operation(method, path, operation)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+    models = [_fields(name, model) for name, model in schema["components"]["schemas"].items() if "properties" in model]
+    return API_PAGE.substitute(body="\n".join([described, *operations, "<h2>What is sent and answered</h2>", *models]))
+
+
+def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    taken = f"<p>Takes {_kind(body)}, as <code>application/json</code>.</p>" if body else ""
+    answers = (
+        (status, _kind(_content(answer)), escape(answer["description"]))
+        for status, answer in operation["responses"].items()
+    )
+    title = f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation['summary'])}.</p>"
+    return title + taken + _table(("status", "answer", ""), answers)
+
+
+def _content(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    contents: Iterable[Mapping[str, Any]] = answer.get("content", {}).values()
+    return next((content["schema"] for content in contents), {})
+
+
+def _fields(name: str, model: Mapping[str, Any]) -> str:
+    needed = model.get("required", ())
+    rows = (
+        (
+            f"<code>{escape(field)}</code>",
+            _kind(about),
+            escape(about.get("description", "")),
+            "" if field in needed else f"<code>{escape(json.dumps(about.get('default')))}</code>",
+        )
+        for field, about in model["properties"].items()
+    )
+    title = f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{escape(model.get("description", ""))}</p>'
+    return title + _table(("field", "type", "", "default"), rows)
+
+
+def _kind(about: Mapping[str, Any]) -> str:
+    """The type of a value, with links to the models."""
+    if "$ref" in about:
+        name = escape(about["$ref"].rpartition("/")[2])
+        return f'<a href="#{name}">{name}</a>'
+    if "anyOf" in about:
+        return " or ".join(map(_kind, about["anyOf"]))
+    if "enum" in about:
+        return " | ".join(f"<code>{escape(json.dumps(value))}</code>" for value in about["enum"])
+    kind = escape(str(about.get("type", "")))
+    return f"{kind} of {_kind(about['items'])}" if "items" in about else kind
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

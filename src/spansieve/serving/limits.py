@@ -1,10 +1,19 @@
-"""Limits of the service, beyond which requests are refused."""
+"""Limits of the service, and the errors that answer what is beyond them: a status, a code for programs and a sentence
+for readers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+CLIENT_GONE = 499  # never read, but counted by the metrics
 
 
 @dataclass(frozen=True)
@@ -30,3 +39,60 @@ class Limits:
             lowest = 0 if field.name in ("alternatives", "batch_wait") else 1 if isinstance(value, int) else 1e-3
             if not lowest <= value < inf:  # as it is of NaN
                 raise ValueError(f"{field.name} must be at least {lowest}, got {value}")
+
+
+class RefusedError(Exception):
+    """A request is answered with an error."""
+
+    def __init__(self, status: int, code: str, reason: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status, self.code, self.reason, self.headers = status, code, reason, headers
+
+    def response(self) -> JSONResponse:
+        # A reason may quote the request, which may hold half a surrogate pair.
+        reason = self.reason.encode("utf-8", "backslashreplace").decode()
+        return JSONResponse({"code": self.code, "reason": reason}, self.status, self.headers)
+
+
+def constraint_conflict(index: int, error: Exception) -> RefusedError:
+    """The error for constraints that do not fit their text, or one another."""
+    return RefusedError(409, "conflict", f"constraints[{index}]: {error}")
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer every error with JSON that has a code and a reason."""
+
+    @app.exception_handler(RefusedError)
+    async def refused(_: Request, error: RefusedError) -> JSONResponse:
+        return error.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        problems = error.errors()[:5]
+        first = problems[0]
+        is_none = first["type"] == "json_invalid" or (first["type"], len(first["loc"])) == ("missing", 1)
+        status, code = (400, "malformed") if is_none else (422, "invalid")
+        return RefusedError(status, code, "; ".join(map(_validation_message, problems))).response()
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        path = request.url.path
+        code, reason = {
+            404: ("not_found", f"there is nothing at {path}; /openapi.json lists what there is"),
+            405: ("method_not_allowed", f"{path} does not take {request.method}"),
+        }.get(error.status_code, ("malformed", "the body must be JSON in UTF-8"))
+        return RefusedError(error.status_code, code, reason, error.headers).response()
+
+    @app.exception_handler(Exception)
+    async def internal(_: Request, error: Exception) -> JSONResponse:
+        return RefusedError(500, "internal", "something went wrong here; the log has more").response()
+
+
+def _validation_message(error: dict[str, Any]) -> str:
+    """A message such as `texts[0]: Input should be a valid string`, without what was sent."""
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"][1:])
+    if error["type"] == "json_invalid":
+        return f"the body must be JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
+    if error["type"] == "missing" and not field:
+        return "the body must be JSON, got none"
+    return f"{field.lstrip('.') or 'the body'}: {error['msg']}"

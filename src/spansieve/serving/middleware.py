@@ -13,9 +13,8 @@ from collections import deque
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spansieve.serving.errors import CLIENT_GONE, RefusedError
-from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import Metrics
+from spansieve.serving.limits import CLIENT_GONE, Limits, RefusedError
+from spansieve.serving.queue import Metrics
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -15,19 +15,45 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from enum import Enum
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.inference import between_batches
-from spansieve.serving.errors import RefusedError, constraint_conflict
-from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import Metrics
+from spansieve.serving.limits import Limits, RefusedError, constraint_conflict
 
 LIGHT_CHARACTERS, LIGHT_EXPLAINED = 4_000, 500  # of a text that shares its batch; of one that is explained
 TURN = 0.1  # seconds that a batch is read for before others that wait have a turn
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # the buckets of histograms
+TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+
+
+class Metrics:
+    """The metrics for Prometheus, in a registry of the service's own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        took = "From a request's first byte to the end of its answer."
+        self.requests = counter("spansieve_requests", "Requests by path and status.", ["path", "status"])
+        self.request_seconds = histogram("spansieve_request_seconds", took, ["path"], buckets=SECONDS)
+        self.queue_length = gauge("spansieve_queue_length", "Requests that wait for the model.")
+        self.ready = gauge("spansieve_ready", "1 when the model is loaded and warm.")
+        self.batch_texts = histogram("spansieve_batch_texts", "Texts that went to the model together.", buckets=TEXTS)
+        self.batch_seconds = histogram("spansieve_batch_seconds", "The model's time for a batch.", buckets=SECONDS)
+        self.tokens = counter("spansieve_tokens", "Tokens that were read.")
+        self.texts = counter("spansieve_texts", "Texts that were read.")
+        self.failed_texts = counter("spansieve_failed_texts", "Texts that the model failed on.")
+
+    def exposition(self) -> bytes:
+        return generate_latest(self.registry)
 
 
 class GivenUpError(Exception):
@@ -268,7 +294,7 @@ class Batcher(Generic[Answer]):
             answers = answer([task for _, task in open_tasks])
         except GivenUpError:
             return
-        except Exception as error:
+        except Exception as error:  # whatever a model raises must not end the thread that all requests wait for
             if len(open_tasks) > 1:  # one of them failed: halves find it, and the others are answered
                 middle = len(open_tasks) // 2
                 self._answer(answer, open_tasks[:middle])

@@ -8,8 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.inference import SURROGATE
-from spansieve.serving.errors import RefusedError, constraint_conflict
-from spansieve.serving.limits import Limits
+from spansieve.serving.limits import Limits, RefusedError, constraint_conflict
 
 MAX_FIELDS = 16  # of an object: each that is unknown would be an error of its own
 EXAMPLE = "Ada Lovelace met Charles Babbage in London."

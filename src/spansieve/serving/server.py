@@ -23,11 +23,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from spansieve.prediction.onnx.session import usable_cores
 from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.serving.app import create_app, model_info
-from spansieve.serving.errors import RefusedError
-from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import Metrics
+from spansieve.serving.limits import Limits, RefusedError
 from spansieve.serving.middleware import HEADERS
-from spansieve.serving.queue import Batcher, Task
+from spansieve.serving.queue import Batcher, Metrics, Task
 from spansieve.serving.schema import ModelInfo
 from spansieve.serving.worker import Worker
 

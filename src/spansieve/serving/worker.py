@@ -12,10 +12,8 @@ from spansieve.decoding.prediction import Explanation, Graph, Prediction, Wanted
 from spansieve.models.inference import give_way
 from spansieve.prediction.text_predictor import Piece, TextPredictor, constraints_of_pieces, entities_of, words_of
 from spansieve.serving import schema
-from spansieve.serving.errors import RefusedError
-from spansieve.serving.limits import Limits
-from spansieve.serving.metrics import Metrics
-from spansieve.serving.queue import Task
+from spansieve.serving.limits import Limits, RefusedError
+from spansieve.serving.queue import Metrics, Task
 
 MAX_CHARACTERS = 32_000  # that are cut into tokens in one step
 MAX_TOKENS, MAX_SENTENCES = 8_000, 1_024  # that go through the model in one call

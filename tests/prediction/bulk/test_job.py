@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 
 from spansieve.models.storage import save_model
 from spansieve.prediction.bulk import job
-from spansieve.prediction.bulk.blocks import Block, blocks_of, files_of
+from spansieve.prediction.bulk.blocks import Block, Columns, JsonRows, blocks_of, files_of
 from spansieve.prediction.bulk.job import Job, run_bulk
 from spansieve.prediction.bulk.ledger import BulkError, Ledger
-from spansieve.prediction.bulk.rows import Columns, JsonRows
 from spansieve.prediction.predictor import Predictor
 from tests.prediction.trained import trained
 
@@ -59,7 +58,7 @@ def read_parts(folder: Path) -> list[dict]:
 def check_rows(found: list[dict], given: list[dict], predictor: Predictor) -> None:
     """In the order of the input, each once, unchanged but for the new column, which is what the predictor finds."""
     assert [{name: row[name] for name in given[0]} for row in found] == given
-    for row, expected in zip(found, predictor.predict_texts([row["text"] for row in given])):
+    for row, expected in zip(found, predictor.predict([row["text"] for row in given])):
         got = row["entities"]
         assert [{**entity, "probability": 0} for entity in got] == [
             e._replace(probability=0)._asdict() for e in expected
@@ -129,7 +128,7 @@ def test_the_pipeline_writes_the_same(model, predictor, tmp_path):
     write_jsonl(tmp_path / "in.jsonl", given)
     job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300, precision="bf16")
     assert run_bulk(job).rows == 12
-    found, expected = read_parts(tmp_path / "out"), predictor.predict_texts([row["text"] for row in given])
+    found, expected = read_parts(tmp_path / "out"), predictor.predict([row["text"] for row in given])
     assert [row["id"] for row in found] == list(range(12))
     places = [[(e["start"], e["end"], e["label"]) for e in row["entities"]] for row in found]
     assert places == [[entity[:3] for entity in entities] for entities in expected]
@@ -436,7 +435,7 @@ def test_a_full_disk_names_the_path(model, tmp_path, monkeypatch):
 
 def test_a_line_without_end_takes_no_more_than_it_may(tmp_path, monkeypatch):
     """Each of the blocks within it is looked through once, and no further."""
-    monkeypatch.setattr("spansieve.prediction.bulk.rows.MAX_LINE", 100)
+    monkeypatch.setattr("spansieve.prediction.bulk.blocks.MAX_LINE", 100)
     monkeypatch.setattr("spansieve.prediction.bulk.blocks.MAX_LINE", 100)
     (tmp_path / "in.jsonl").write_bytes(b'{"text": "a"}\n' + b"x" * 10_000 + b'\n{"text": "b"}')
     blocks = blocks_of(files_of(str(tmp_path), str(tmp_path / "out")), 500)
@@ -449,7 +448,7 @@ def test_a_line_without_end_takes_no_more_than_it_may(tmp_path, monkeypatch):
 _READ = """
 import sys
 from spansieve.prediction.bulk.blocks import blocks_of, files_of
-from spansieve.prediction.bulk.rows import Columns
+from spansieve.prediction.bulk.blocks import Columns
 from tests.memory import peak_kilobytes
 before = peak_kilobytes()
 read = [block.read(Columns()) for block in blocks_of(files_of(sys.argv[1], "out"), 32 << 20)]

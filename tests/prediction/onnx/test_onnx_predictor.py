@@ -26,7 +26,6 @@ from spansieve.models.tagger import Tagger
 from spansieve.prediction import onnx
 from spansieve.prediction.onnx import export
 from spansieve.prediction.onnx import onnx_predictor as predictor_module
-from spansieve.prediction.onnx import token_vectors as encoder_module
 from spansieve.prediction.onnx.export import _quantise, export_model
 from spansieve.prediction.onnx.folder import ENCODER, MANIFEST, NAMES, read_description, write_description
 from spansieve.prediction.predictor import Predictor
@@ -157,7 +156,7 @@ def test_batches_and_blocks_make_no_difference(kind, request, monkeypatch):
     sentences = [*drawn_sentences(5), ["Paris", "the", "abc"] * 40]  # in several windows, and in several blocks
     for block, subwords, tokens in ((256, 16_384, None), (7, 30, 20), (1, 1, 1)):
         monkeypatch.setattr(predictor_module, "BLOCK", block)
-        monkeypatch.setattr(encoder_module, "MOST_SUBWORDS", subwords)
+        monkeypatch.setattr(predictor_module, "MOST_SUBWORDS", subwords)
         check_same(model, onnx.load(folder, batch_tokens=tokens), sentences)
 
 
@@ -178,7 +177,7 @@ def test_every_pooling(subwords, pooling):
     def graph(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray]:
         return (made.read_at_once(*map(torch.from_numpy, arrays.values())).numpy(),)
 
-    encoder = encoder_module.SubwordEncoder(graph, made.tokenizer.backend_tokenizer, made.layout, pooling)
+    encoder = predictor_module.SubwordEncoder(graph, made.tokenizer.backend_tokenizer, made.layout, pooling)
     sentences = readable_sentences(drawn_sentences(1))
     vectors = encoder.vectors(encoder.features(sentences))
     np.testing.assert_allclose(vectors, made(made.features(sentences)).numpy(), rtol=1e-5, atol=1e-6)

@@ -17,9 +17,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from spansieve.models.storage import checked_description, load_model
-from spansieve.prediction.bulk.blocks import BLOCK_SIZE, Block, blocks_of, files_of
+from spansieve.prediction.bulk.blocks import (
+    BLOCK_SIZE,
+    Block,
+    Columns,
+    JsonRows,
+    ParquetRows,
+    blocks_of,
+    files_of,
+)
 from spansieve.prediction.bulk.ledger import BulkError, Ledger, Outcome
-from spansieve.prediction.bulk.rows import Columns, JsonRows, ParquetRows
 from spansieve.prediction.pipeline import Pipeline, Precision
 from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.promises import GuaranteeError, Promise, promise_for
