@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.cli import experiments, paper_tables, speed
-from spansieve.cli import interruptible, run
+from spansieve.cli import interruptible, new_program, run
 
 NAME = "python -m benchmarks"
 COMMANDS = {
@@ -47,13 +47,7 @@ COMMANDS = {
     ),
 }
 
-app = typer.Typer(
-    help="Make the paper's tables and figures again, measure speed, and see what single ideas are worth.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
+app = new_program("Make the paper's tables and figures again, measure speed, and see what single ideas are worth.")
 for panel, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(interruptible(command))

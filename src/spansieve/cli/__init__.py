@@ -120,15 +120,15 @@ def _root(
     pass
 
 
+def new_program(help: str) -> typer.Typer:
+    """A program without commands, whose errors `run` shows."""
+    options: Any = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
+    return typer.Typer(help=help, rich_markup_mode="rich", **options)
+
+
 def program_of(names: Collection[str]) -> typer.Typer:
     """The program with these commands and no others."""
-    program = typer.Typer(
-        help="Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-    )
+    program = new_program("Filtered semi-Markov CRFs: exact, fast taggers for named entities and other text segments.")
     program.callback()(_root)
     for name in names:
         command = command_named(name)

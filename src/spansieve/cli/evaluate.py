@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -315,9 +314,7 @@ def calibrate(
     examples = read_with_warnings(data, format, console)
     levels = {"miss": miss, "precision": precision, "sets": sets}
     promises = make(predictor, examples, **levels, confidence=confidence, margin=margin)
-    if json_file is not None:
-        lines = json.dumps([promise.to_dict() for promise in promises], indent=2, ensure_ascii=False)
-        json_file.write_text(lines + "\n", encoding="utf-8", newline="\n")
+    write_json(promises, json_file)
     write_promises(Path(model), promises)
     for promise in promises:
         console.print(escape(promise.describe()), soft_wrap=True)

@@ -29,9 +29,10 @@ COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 
 
 def write_json(report: Any, file: Path | None) -> None:
-    """Write the figures of a report to a file, where one was asked for."""
+    """Write the figures of a report, or of several, to a file, where one was asked for."""
     if file is not None:
-        written = json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        figures = [one.to_dict() for one in report] if isinstance(report, list) else report.to_dict()
+        written = json.dumps(figures, indent=2, ensure_ascii=False) + "\n"
         file.write_text(written, encoding="utf-8", newline="\n")
 
 
@@ -46,17 +47,12 @@ def model_version(model: str, tagger: Tagger) -> str:
 
 
 def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Path | None) -> None:
-    """Write suggestions as they come, to a file or to standard output."""
-    with opened(output) as target:
-        target.writelines(suggestion_lines(suggestions, tool))
-
-
-def suggestion_lines(suggestions: Iterable[Suggestion], tool: Tool) -> Iterable[str]:
-    """Format suggestions as the lines of a file that the tool imports."""
+    """Write suggestions as they come, to a file that the tool imports or to standard output."""
     from spansieve.prediction.preannotation import FORMS
 
     lines = (json_line(FORMS[tool](suggestion)) for suggestion in suggestions)
-    return _json_list(lines) if tool == "label-studio" else lines
+    with opened(output) as target:
+        target.writelines(_json_list(lines) if tool == "label-studio" else lines)
 
 
 def _json_list(lines: Iterable[str]) -> Iterator[str]:

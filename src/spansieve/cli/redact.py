@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
@@ -83,7 +83,7 @@ def redact(
     limits, margin, promise = _limits(model, predictor, miss, threshold, label)
     redactor = Redactor(predictor, limits, style, secret, margin)
     counts: Counter[str] = Counter()
-    with _report_to(report) as reported:
+    with opened(report or Path(os.devnull)) as reported:
         for source, target in zip(sources, targets):
             name = "standard input" if source == STDIN else str(source)
             as_ = form or SUFFIXES.get(source.suffix.lower(), "lines")
@@ -179,7 +179,3 @@ def _written(target: Path | None) -> Iterator[IO[bytes]]:
         new.replace(target)
     finally:
         new.unlink(missing_ok=True)
-
-
-def _report_to(report: Path | None) -> AbstractContextManager[IO[str]]:
-    return opened(Path(os.devnull) if report is None else report)

@@ -78,18 +78,13 @@ class Predictor(TextPredictor):
             with evaluating(self.tagger):
                 self.captured.warm_up(seconds)
 
-    def predict_tokens(
-        self,
-        sentences: Sequence[Sequence[str]],
-        probabilities: bool = False,
-        constraints: Sequence[Constraints | None] | None = None,
-    ) -> list[Prediction]:
-        """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        options = (self.batch_tokens, self.probability, constraints, self.captured, self.decoded_by(constraints))
+    def _run(self, sentences, decoded_by, probabilities, constraints, covers=False) -> list[Prediction]:
+        captured = None if covers else self.captured
+        options = (self.batch_tokens, self.probability, constraints, captured, decoded_by)
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def predict_in_batches(self, texts, constraints, probabilities, sentences, threshold) -> list[list[Entity]]:
-        """On a GPU, where there are many texts and no constraints, a thread prepares the next batches meanwhile."""
+        """Prepare the next batches in a thread meanwhile, on a GPU, where there are many texts and no constraints."""
         if any(constraints) or not self._are_many(texts):
             return super().predict_in_batches(texts, constraints, probabilities, sentences, threshold)
         with evaluating(self.tagger), self._pipeline(sentences) as pipeline:
@@ -108,10 +103,6 @@ class Predictor(TextPredictor):
         pipeline = Pipeline(self.tagger, 0, "fp32", *options, self.probability, self.promise, self.objective, known)
         self._preparer = parts, pipeline.preparer
         return pipeline
-
-    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
-        options = (self.batch_tokens, self.probability, None, None, self.covered_by(margin))
-        return predict_segments(self.tagger, sentences, True, None, *options)
 
     def explain_tokens(
         self,

@@ -96,7 +96,6 @@ class TextPredictor(ABC):
         aim = Decision.of_objective(self.objective)
         return lambda decoder: (decoder if aim is None else decoder.deciding(aim)).covering(margin)
 
-    @abstractmethod
     def predict_tokens(
         self,
         sentences: Sequence[Sequence[str]],
@@ -104,16 +103,29 @@ class TextPredictor(ABC):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
+        return self._run(sentences, self.decoded_by(constraints), probabilities, constraints)
+
+    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
+        """Predict sentences that are tokens already, with the coverage of each token: P(it is part of an entity of this
+        label). The margin of a filter is larger by so much; infinity keeps all spans."""
+        return self._run(sentences, self.covered_by(margin), True, None, covers=True)
+
+    @abstractmethod
+    def _run(
+        self,
+        sentences: Sequence[Sequence[str]],
+        decoded_by: Callable[[Decoder], Decoder] | None,
+        probabilities: bool,
+        constraints: Sequence[Constraints | None] | None,
+        covers: bool = False,
+    ) -> list[Prediction]:
+        """Run the model over sentences of tokens, with the decoder that `decoded_by` makes of its own; for coverage, if
+        it `covers`."""
 
     def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
         """Do in advance what the first predictions would have to wait for: compile kernels and, on a GPU, capture the
         work on short texts as CUDA graphs, for so many seconds at most."""
         self.predict("Ada Lovelace met Charles Babbage in London.")
-
-    @abstractmethod
-    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
-        """Predict sentences that are tokens already, with the coverage of each token: P(it is part of an entity of this
-        label). The margin of a filter is larger by so much; infinity keeps all spans."""
 
     def explain_tokens(
         self,

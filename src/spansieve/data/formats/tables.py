@@ -16,17 +16,20 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import DataError, Example, check_length
 from spansieve.data.formats.conll import Sentence, examples_of_columns
-from spansieve.data.formats.files import offset_in, parsed_json, read_text, write_text
+from spansieve.data.formats.files import offset_in, package, parsed_json, read_text, write_text
 from spansieve.data.formats.label_studio import documents_of_tasks
 from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import Entity
+
+if TYPE_CHECKING:
+    import pandas
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 # What each column may be called, letters and digits alone.
@@ -277,3 +280,25 @@ def _columns(path: str | Path, header: Sequence[str], given: Mapping[str, str | 
         if name not in header:
             raise DataError(f"{path} must have the column {name}, got {', '.join(header)}")
     return columns | {kind: header.index(name) for kind, name in wanted.items()}
+
+
+def to_dataframe(
+    texts: str | Collection[str], predictions: Iterable[Entity] | Iterable[Iterable[Entity]]
+) -> pandas.DataFrame:
+    """Make a data frame of what `predict` returned for one text or for several: one row per entity.
+
+    The columns are `doc` (the number of the text, from 0, or its index where the texts are a column of a data frame),
+    `text`, `start`, `end`, `label`, `entity` and `probability`. A text without entities has one row with missing
+    values, which `dropna(subset="label")` leaves out. As CSV it is what `spansieve predict --as csv` writes, and can be
+    trained on.
+    """
+    pd = package("pandas", "pandas")
+    if isinstance(texts, str):
+        texts, predictions = [texts], [cast("Iterable[Entity]", predictions)]
+    of_texts = list(cast("Iterable[Iterable[Entity]]", predictions))
+    if len(of_texts) != len(texts):
+        raise ValueError(f"predictions must be one list per text, {len(texts)}, got {len(of_texts)}")
+    names: Iterable[Any] = texts.index if isinstance(texts, pd.Series) else range(len(texts))
+    rows = [(name, text, *cells) for name, text, found in zip(names, texts, of_texts) for cells in entity_rows(found)]
+    frame = pd.DataFrame(rows, columns=["doc", "text", *ENTITY_COLUMNS])
+    return frame.astype({"start": "Int64", "end": "Int64", "probability": "float64"})

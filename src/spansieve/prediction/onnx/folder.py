@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict, to_dict
+from spansieve.config import BUILTIN, ConfigError, ModelConfig, from_dict
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.nn.subwords import SubwordLayout
 from spansieve.nn.word_vectors import VECTORS
@@ -68,16 +68,7 @@ def check_free(folder: Path) -> None:
 
 def write_description(folder: Path, description: Description) -> None:
     """Write the last file: a folder that has it is complete."""
-    layout = None if description.layout is None else asdict(description.layout)
-    about = {
-        "labels": list(description.labels),
-        "model": to_dict(description.model),
-        "decoder": to_dict(description.decoder),
-        "layout": layout,
-        "splits_special": description.splits_special,
-        "int8": description.int8,
-    }
-    EXPORT.write(folder, about)
+    EXPORT.write(folder, asdict(description) | {"labels": list(description.labels)})
 
 
 # ---- Reading ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 
 from spansieve.crf.kernels import ScoreError
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
-from spansieve.decoding.constraints import Constraints, Rules
+from spansieve.decoding.constraints import Rules
 from spansieve.decoding.decoders import Decoded, Decoder, decoder_shapes
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.inference import PreparedBatch, predict_with
@@ -95,19 +95,9 @@ class OnnxPredictor(TextPredictor):
         super().__init__(*about, tokenizer, batch_tokens, probability)
         self.description, self.backend = description, backend
 
-    def predict_tokens(
-        self,
-        sentences: Sequence[Sequence[str]],
-        probabilities: bool = False,
-        constraints: Sequence[Constraints | None] | None = None,
-    ) -> list[Prediction]:
-        """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        backend = self.backend.decoded_by(self.decoded_by(constraints))
+    def _run(self, sentences, decoded_by, probabilities, constraints, covers=False) -> list[Prediction]:
+        backend = self.backend.decoded_by(decoded_by)
         return predict_with(backend, sentences, probabilities, constraints, self.batch_tokens)
-
-    def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
-        backend = self.backend.decoded_by(self.covered_by(margin))
-        return predict_with(backend, sentences, True, batch_tokens=self.batch_tokens)
 
 
 class OnnxBackend:
