@@ -88,7 +88,8 @@ VALID = {
 }  # text is text
 VALID |= {("binary", "redact --key"), ("notes.md", "redact --key")}  # bytes are bytes
 VALID |= {("empty", "data"), ("empty", "train --config")}  # no sentences, and no settings: all are the usual ones
-PATH_TYPES = ("Model", "ModelOrExport", "LabelledData", "TextFiles", "Files", "OutputFile", "JsonFile")
+PATH_TYPES = ("Model", "ModelOrExport", "LabelledData", "TextFiles", "Files", "OutputFile", "JsonFile", "ErrorFiles")
+PATH_TYPES += ("RedactedFiles", "RedactedOutput", "TokenFile", "KeyFile", "Picture", "Required")
 OPTION_NAMES = {"json_file": "--json"}
 ARGUMENTS = {("rank", "files"), ("redact", "files"), ("suggest", "files"), ("train", "dev"), ("split", "more")}
 PROSE = "# Notes\n\nAda lives in Rome.\nShe was born there long ago.\n"

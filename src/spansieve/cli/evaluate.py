@@ -26,24 +26,29 @@ ERROR_FILES = (".jsonl", ".html")
 MIN_LOSS = 0.01  # the share of gold from which on there is a next step
 
 
+ErrorFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="where to write the errors: .jsonl for one per line, .html for a page of the worst sentences",
+    ),
+]
+Picture = Annotated[
+    Path | None, typer.Option(metavar="PNG", help="where to draw how far the probabilities can be trusted")
+]
+WantedPrecision = Annotated[
+    float | None, typer.Option(help="a precision that you need, such as 0.95: shows the thresholds for it")
+]
+
+
 def evaluate(
     model: ModelOrExport,
     data: LabelledData,
     format: DataFormat = None,
     json_file: JsonFile = None,
-    errors: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="where to write the errors: .jsonl for one per line, .html for a page of the worst sentences",
-        ),
-    ] = None,
-    calibration: Annotated[
-        Path | None, typer.Option(metavar="PNG", help="where to draw how far the probabilities can be trusted")
-    ] = None,
-    precision: Annotated[
-        float | None, typer.Option(help="a precision that you need, such as 0.95: shows the thresholds for it")
-    ] = None,
+    errors: ErrorFiles = None,
+    calibration: Picture = None,
+    precision: WantedPrecision = None,
     settings: LoadSettings = None,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="of the resampling for the intervals")] = 0,
@@ -60,7 +65,7 @@ def evaluate(
     Example: spansieve evaluate runs/demo/model test.conll --errors errors.html --precision 0.99
     """
     from spansieve.cli.inputs import load_predictor, read_with_warnings
-    from spansieve.cli.terminal import confusion_table, errors_table, reliability_table
+    from spansieve.cli.terminal import reliability_table
     from spansieve.evaluation.plots import check_can_draw, draw_reliability
     from spansieve.prediction.model_evaluation import assess
 
@@ -68,15 +73,13 @@ def evaluate(
         raise typer.BadParameter(f"precision must lie in (0, 1], got {precision}")
     for path in errors or ():
         if path.suffix.lower() not in ERROR_FILES or not path.parent.is_dir():
-            wanted = f"--errors must be a {' or '.join(ERROR_FILES)} file in a folder that exists"
-            raise typer.BadParameter(f"{wanted}, got {path}")
+            raise typer.BadParameter(f"--errors must be a .jsonl or .html file in a folder that exists, got {path}")
     if calibration is not None:
         check_can_draw()  # before minutes of work
     console = Console(highlight=False)
     predictor = load_predictor(model, device, settings)
     if unlabelled:
-        _show_expected(console, predictor, data, json_file)
-        return
+        return _show_expected(console, predictor, data, json_file)
     examples = read_with_warnings(data, format, console)
     assessment = assess(predictor, examples, seed, precision)
     _show(console, assessment, data)
@@ -87,11 +90,7 @@ def evaluate(
     elif predictor.decoder_settings.filters:
         console.print("where gold is lost (width, filter, path) needs the model itself, got an export")
     if errors:
-        console.print(errors_table(assessment.errors))
-        console.print(confusion_table(assessment.errors))
-        for path in errors:
-            _write_errors(path, f"{model} on {data}", examples, assessment)
-            console.print(f"errors written to {escape(str(path))}", soft_wrap=True)
+        _show_errors(console, errors, f"{model} on {data}", examples, assessment)
     if precision is not None:
         _show_thresholds(console, assessment, precision)
     if calibration is not None:
@@ -181,6 +180,18 @@ def _show_thresholds(console: Console, assessment: Assessment, precision: float)
     each = {label: rounded_down(threshold.probability) for label, threshold in assessment.label_thresholds.items()}
     options = " ".join(f"--threshold {shlex.quote(f'{label}={limit}')}" for label, limit in each.items())
     console.print(f"for `spansieve predict`: {escape(options)}", soft_wrap=True)
+
+
+def _show_errors(
+    console: Console, paths: Sequence[Path], title: str, examples: Sequence[Example], assessment: Assessment
+) -> None:
+    from spansieve.cli.terminal import confusion_table, errors_table
+
+    console.print(errors_table(assessment.errors))
+    console.print(confusion_table(assessment.errors))
+    for path in paths:
+        _write_errors(path, title, examples, assessment)
+        console.print(f"errors written to {escape(str(path))}", soft_wrap=True)
 
 
 def _write_errors(path: Path, title: str, examples: Sequence[Example], assessment: Assessment) -> None:
@@ -282,8 +293,7 @@ def calibrate(
         float | None, typer.Option(help="the share of accepted entities that must be right", show_default=False)
     ] = None,
     sets: Annotated[
-        float | None,
-        typer.Option(help="how often a set of segmentations must hold the true one", show_default=False),
+        float | None, typer.Option(help="how often a set of segmentations must hold the true one", show_default=False)
     ] = None,
     confidence: Annotated[float, typer.Option(help="of the first two, over the draw of the data")] = 0.95,
     margin: Annotated[

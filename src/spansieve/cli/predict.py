@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spansieve.data.example import Example
     from spansieve.data.tokenizer import Token, Tokenizer
     from spansieve.decoding.constraints import Constraints
+    from spansieve.prediction.promises import Promise
     from spansieve.prediction.text_predictor import TextPredictor
     from spansieve.segments import Entity
 
@@ -41,44 +42,50 @@ Values = Sequence[str] | None  # of an option that may be given several times
 Hit = tuple[int, int, str | None]  # start and end of a phrase in characters, and its label, if it has one
 
 
+Thresholds = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[LABEL=]P",
+        help="leave out what is less probable, of a label or of all; `evaluate --precision` suggests one",
+    ),
+]
+Required = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PHRASE=LABEL|FILE.jsonl",
+        help="an entity wherever it stands, such as 'Acme Inc.=ORG'; or texts as JSON lines, each with its own "
+        "required entities, forbidden ones and complete spans",
+    ),
+]
+Forbidden = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PHRASE[=LABEL]",
+        help="no entity wherever it stands, or none with this label; or labels that must not follow one another: "
+        "'PER>LOC'",
+    ),
+]
+TextArguments = Annotated[
+    list[str] | None, typer.Argument(help="texts, or files where --file is given; standard input if there is neither")
+]
+OutputForm = Annotated[
+    Form | None,
+    typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
+]
+
+
 def predict(
     model: ModelOrExport,
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(help="texts, or files where --file is given; standard input if there is neither"),
-    ] = None,
+    texts: TextArguments = None,
     file: Files = None,
     whole: Whole = False,
     text_column: TextColumn = None,
     sentences: Sentences = True,
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[LABEL=]P",
-            help="leave out what is less probable, of a label or of all; `evaluate --precision` suggests one",
-        ),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PHRASE=LABEL|FILE.jsonl",
-            help="an entity wherever it stands, such as 'Acme Inc.=ORG'; or texts as JSON lines, each with its own "
-            "required entities, forbidden ones and complete spans",
-        ),
-    ] = None,
-    forbid: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PHRASE[=LABEL]",
-            help="no entity wherever it stands, or none with this label; or labels that must not follow one another: "
-            "'PER>LOC'",
-        ),
-    ] = None,
+    threshold: Thresholds = None,
+    require: Required = None,
+    forbid: Forbidden = None,
     output: OutputFile = None,
-    as_: Annotated[
-        Form | None,
-        typer.Option("--as", help="the form of the output, by its suffix where not given; csv has a row per entity"),
-    ] = None,
+    as_: OutputForm = None,
     guarantee: Guarantee = None,
     settings: LoadSettings = None,
     device: Device = "cpu",
@@ -92,12 +99,9 @@ def predict(
     Under a guarantee, JSON lines say which promise they are under; of other forms standard error does.
     """
     form = as_ or _form(output)
-    fixed = [value for value in require or () if value.endswith(JSON_SUFFIXES) or _phrase_and_label(value)[1] is None]
-    options = ConstraintOptions.parsed([value for value in require or () if value not in fixed], forbid, threshold)
-    try:
-        fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, text_files(fixed)))
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}; --require takes 'Acme Inc.=ORG', or texts as JSON lines") from error
+    phrases, fixed = _phrases_and_files(require)
+    options = ConstraintOptions.parsed(phrases, forbid, threshold)
+    fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, fixed))
     is_only_fixed = fixed and not (texts or file)
     records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
     if guarantee is not None and (options or fixed):
@@ -126,8 +130,7 @@ def predict(
         if form == "text":
             _write_text(target, predicted, predictor.labels)
         elif form == "jsonl":
-            promise = {} if predictor.promise is None else {"guarantee": predictor.promise.shown()}
-            _write_lines(target, predicted, promise)
+            _write_lines(target, predicted, predictor.promise)
         else:
             _write_table(target, predicted, "\t" if form == "tsv" else ",")
 
@@ -141,9 +144,10 @@ def _form(output: Path | None) -> Form:
     return SUFFIXES[output.suffix.lower()]
 
 
-def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], also: Record) -> None:
+def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], promise: Promise | None) -> None:
     from spansieve.data.formats.jsonl import without_annotation
 
+    also = {} if promise is None else {"guarantee": promise.shown()}
     for record, entities in predicted:
         found = [entity._asdict() for entity in entities]
         target.write(json_line({**without_annotation(record), "entities": found, **also}))
@@ -245,7 +249,8 @@ class ConstraintOptions(NamedTuple):
             own = _record_constraints(record) if are_fixed else Constraints()
             tokens = sequences_of_text(record["text"], predictor.tokenizer, sentences)
             # A phrase gives way to an entity that its text requires.
-            free = [hit for hit in required.hits(tokens) if not any(_overlap(hit, one) for one in own.required)]
+            hits = required.hits(tokens)
+            free = [hit for hit in hits if not any(hit[0] < one.end and one.start < hit[1] for one in own.required)]
             known = (*own.required, *((start, end, label or "") for start, end, label in _disjoint(free)))
             spans = {(start, end) for start, end, _ in known}
             others = [hit for hit in forbidden.hits(tokens) if hit[:2] not in spans]
@@ -278,10 +283,6 @@ class Phrases:
         return found
 
 
-def _overlap(first: tuple[int, int, Any], second: tuple[int, int, Any]) -> bool:
-    return first[0] < second[1] and second[0] < first[1]
-
-
 def _disjoint(hits: Sequence[Hit]) -> list[Hit]:
     """Of phrases that overlap, those that cover the most characters."""
     from spansieve.crf.overlaps import best_disjoint
@@ -289,6 +290,15 @@ def _disjoint(hits: Sequence[Hit]) -> list[Hit]:
     starts, ends = [hit[0] for hit in hits], [hit[1] for hit in hits]
     is_kept = best_disjoint(starts, ends, [float(end - start) for start, end in zip(starts, ends)]) if hits else ()
     return [hit for hit, kept in zip(hits, is_kept) if kept]
+
+
+def _phrases_and_files(require: Values) -> tuple[list[str], list[Path]]:
+    """Tell the phrases of `--require` from its files of texts."""
+    files = [value for value in require or () if value.endswith(JSON_SUFFIXES) or _phrase_and_label(value)[1] is None]
+    try:
+        return [value for value in require or () if value not in files], text_files(files)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}; --require takes 'Acme Inc.=ORG', or texts as JSON lines") from error
 
 
 def _phrase_and_label(text: str) -> tuple[str, str | None]:

@@ -32,14 +32,25 @@ class JobSettings:
     objective: str = "probability"
 
 
+Inputs = Annotated[
+    list[str],
+    typer.Argument(metavar="INPUT", help="JSON lines or Parquet: files, folders, patterns or URIs", show_default=False),
+]
+JobValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="replicas=N: copies of the model on the Ray cluster, as many as fit if not set; block_size=MB (32): "
+        "input that becomes one part of the output; entities_column=NAME (entities): the column that is added; "
+        "objective=f1, as of `predict`",
+    ),
+]
+
+
 def predict_files(
     model: Model,
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT", help="JSON lines or Parquet: files, folders, patterns or URIs", show_default=False
-        ),
-    ],
+    inputs: Inputs,
     output: Annotated[str, typer.Option("--output", "-o", help="a folder, or the URI of one", show_default=False)],
     text_column: Annotated[str, typer.Option(help="the column that is read")] = "text",
     sentences: Sentences = True,
@@ -52,16 +63,7 @@ def predict_files(
         str | None,
         typer.Option(metavar="ADDRESS", help="work on a Ray cluster: auto or its address; local starts one here"),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="replicas=N: copies of the model on the Ray cluster, as many as fit if not set; block_size=MB (32): "
-            "input that becomes one part of the output; entities_column=NAME (entities): the column that is added; "
-            "objective=f1, as of `predict`",
-        ),
-    ] = None,
+    settings: JobValues = None,
     strict: Annotated[bool, typer.Option("--strict", help="stop at the first row or file that cannot be read")] = False,
 ) -> None:
     """Find the entities of many rows, in files; a job that was stopped goes on when it is started again.

@@ -25,16 +25,30 @@ MIN_KEY = 16  # bytes
 SUFFIXES: dict[str, Form] = {".csv": "csv", ".tsv": "tsv", **dict.fromkeys(JSON_SUFFIXES, "jsonl")}
 
 
+RedactedFiles = Annotated[
+    list[str] | None,
+    typer.Argument(help="text, .jsonl, .csv or .tsv files, or folders of them; standard input if none is given"),
+]
+RedactedOutput = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="a file to write or, for several, a folder; standard output if not given"),
+]
+Styled = Annotated[
+    Literal["label", "mask", "pseudonym"],
+    typer.Option("--as", help="label: [PER]; mask: asterisks of equal length; pseudonym: [PER-5d41402a]"),
+]
+InputForm = Annotated[
+    Form | None, typer.Option(help="how texts stand in the input, by its suffix if not given, else lines")
+]
+KeyFile = Annotated[
+    Path | None, typer.Option(help="a file of at least 16 secret bytes: pseudonyms are the same wherever it is used")
+]
+
+
 def redact(
     model: ModelOrExport,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(help="text, .jsonl, .csv or .tsv files, or folders of them; standard input if none is given"),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="a file to write or, for several, a folder; standard output if not given"),
-    ] = None,
+    files: RedactedFiles = None,
+    output: RedactedOutput = None,
     miss: Annotated[
         float | None,
         typer.Option(help="the largest share of entity tokens to miss, as `calibrate` has promised it for this model"),
@@ -46,17 +60,9 @@ def redact(
     label: Annotated[
         list[str] | None, typer.Option(help="a label to replace, may be given several times; all if not given")
     ] = None,
-    style: Annotated[
-        Literal["label", "mask", "pseudonym"],
-        typer.Option("--as", help="label: [PER]; mask: asterisks of equal length; pseudonym: [PER-5d41402a]"),
-    ] = "label",
-    key: Annotated[
-        Path | None,
-        typer.Option(help="a file of at least 16 secret bytes: pseudonyms are the same wherever it is used"),
-    ] = None,
-    form: Annotated[
-        Form | None, typer.Option(help="how texts stand in the input, by its suffix if not given, else lines")
-    ] = None,
+    style: Styled = "label",
+    key: KeyFile = None,
+    form: InputForm = None,
     field: Annotated[
         list[str] | None, typer.Option(help="a field of JSON lines or a column of a table that holds text [text]")
     ] = None,
@@ -87,7 +93,8 @@ def redact(
         for source, target in zip(sources, targets):
             name = "standard input" if source == STDIN else str(source)
             as_ = form or SUFFIXES.get(source.suffix.lower(), "lines")
-            with _read(source) as stream, _written(target) as written:
+            opened_source = nullcontext(sys.stdin.buffer) if source == STDIN else source.open("rb")
+            with opened_source as stream, _written(target) as written:
                 for lines in redact_stream(redactor, stream, as_, field or ["text"], name):
                     written.write(b"".join(line.raw for line in lines))
                     written.flush()  # whoever waits for the answer to a line has it
@@ -153,15 +160,6 @@ def _targets(sources: Sequence[Path], output: Path | None, is_folder: bool) -> l
         raise typer.BadParameter("standard input is redacted by itself, to standard output or a file")
     shared = Path(os.path.commonpath([source.resolve().parent for source in sources]))
     return [output / source.resolve().relative_to(shared) for source in sources]
-
-
-@contextmanager
-def _read(source: Path) -> Iterator[IO[bytes]]:
-    if source == STDIN:
-        yield sys.stdin.buffer
-    else:
-        with source.open("rb") as stream:
-            yield stream
 
 
 @contextmanager

@@ -8,7 +8,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,6 +28,24 @@ TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
 LogLevel = Literal["debug", "info", "warning"]
 
 
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help=f"a file with the token that clients must send; or set {TOKEN_VARIABLE}", show_default=False),
+]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option(help="pages that may call it, such as https://example.org, or * for all; none if not set"),
+]
+LimitValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="of body_bytes (1,000,000), texts (128 in a request), text_characters (200,000), queue (128 requests "
+        "that wait), seconds (30 until the answer) and the others that /model shows",
+    ),
+]
+
+
 def serve(
     model: ModelOrExport,
     host: Annotated[str, typer.Option(help="the address to listen at; 0.0.0.0 is all of this machine's")] = "127.0.0.1",
@@ -35,25 +54,12 @@ def serve(
     settings: LoadSettings = None,
     device: Device = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="of the model; all processors but one if not set")] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help=f"a file with the token that clients must send; or set {TOKEN_VARIABLE}", show_default=False),
-    ] = None,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(help="pages that may call it, such as https://example.org, or * for all; none if not set"),
-    ] = None,
+    token_file: TokenFile = None,
+    cors_origin: Origins = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="of the log on standard error: each request, or only what goes wrong")
     ] = "info",
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=NUMBER",
-            help="of body_bytes (1,000,000), texts (128 in a request), text_characters (200,000), queue (128 requests "
-            "that wait), seconds (30 until the answer) and the others that /model shows",
-        ),
-    ] = None,
+    limit: LimitValues = None,
 ) -> None:
     """Serve a model over HTTP, with a page at /.
 
@@ -88,10 +94,7 @@ def serve(
         console.print(f"[yellow]anyone who reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
 
     def on_ready() -> None:
-        gc.collect()
-        gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
-        gc.set_threshold(5_000, 5, 200)  # short looks: one at 20,000 objects would hold up everything for 15 ms
-        sys.setswitchinterval(1e-4)  # the connections wait so long, several times a request, for the model's thread
+        hold_up_little()
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     def load_model() -> TextPredictor:
@@ -101,9 +104,23 @@ def serve(
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("spansieve").setLevel(log_level.upper())
+    with _short_pauses() as hold_up_little:
+        server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
+
+
+@contextmanager
+def _short_pauses() -> Iterator[Callable[[], None]]:
+    """Give what makes the interpreter's pauses short, once all that stays is loaded; at the end they are as before."""
+
+    def make_short() -> None:
+        gc.collect()
+        gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
+        gc.set_threshold(5_000, 5, 200)  # short looks: one at 20,000 objects would hold up everything for 15 ms
+        sys.setswitchinterval(1e-4)  # the connections wait so long, several times a request, for the model's thread
+
     threshold, interval = gc.get_threshold(), sys.getswitchinterval()
     try:
-        server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
+        yield make_short
     finally:
         gc.unfreeze()
         gc.set_threshold(*threshold)

@@ -110,7 +110,7 @@ def _miss_promise(predictor: TextPredictor, data: _Labelled, level: float, confi
     cap = fitted.cap()
     threshold = covering_threshold(given, num_units, level, confidence, cap)
     if threshold is None:
-        raise _missing(predictor, given, num_units, level, confidence, cap, margin, data.name)
+        raise _missing(predictor, data, given, level, confidence, cap, margin)
     by_label, refused = {}, {}
     for label in predictor.labels:
         fitted, own = _gold_tokens(covered, data, predictor.labels, label).halves(data.is_fitted)
@@ -166,18 +166,11 @@ def _reachable(gold: Units, num_units: int, confidence: float, cap: int) -> floa
 
 
 def _missing(
-    predictor: TextPredictor,
-    gold: Units,
-    num_units: int,
-    level: float,
-    confidence: float,
-    cap: int,
-    margin: float,
-    unit: str,
+    predictor: TextPredictor, data: _Labelled, gold: Units, level: float, confidence: float, cap: int, margin: float
 ) -> GuaranteeError:
     """What could be promised in place of the level, and how to get to it."""
     without = gold._replace(score=np.ones_like(gold.score))
-    by_data, by_both = (_reachable(one, num_units, confidence, cap) for one in (without, gold))
+    by_data, by_both = (_reachable(one, len(data.is_fitted), confidence, cap) for one in (without, gold))
     dropped = float((gold.score <= 0).mean()) if len(gold.score) else 0.0
     settings, ways = predictor.decoder_settings, []
     if settings.filters and dropped > level / 2 and margin < math.inf:
@@ -187,7 +180,7 @@ def _missing(
             ways[-1] = f"the filter left out {dropped:.2%} of the gold tokens: train with model.skip=true and a margin"
     if by_data > level:
         times = math.ceil(by_data / level)
-        ways.append(f"{len(gold.score):,} gold tokens are too few: about {times} times as many {unit}s are needed")
+        ways.append(f"{len(gold.score):,} gold tokens are too few: about {times} times as many {data.name}s are needed")
     can = f"{_rounded_up(by_both):g} can be promised" if by_both < 1 else "nothing can be promised"
     reached = f"miss must be larger for this data, got {level:g}: with confidence {confidence:g}, {can}"
     return GuaranteeError("; ".join([reached, *(ways or ["more labelled text allows less"])]))

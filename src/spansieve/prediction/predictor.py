@@ -18,7 +18,7 @@ from spansieve.prediction.alternatives import explain
 from spansieve.prediction.feature_workers import Preparer
 from spansieve.prediction.pipeline import BATCH_TOKENS, Pipeline
 from spansieve.prediction.text_predictor import WARM_UP_SECONDS, TextPredictor, entities_of, listed, words_of
-from spansieve.segments import Entity, NamedSegment
+from spansieve.segments import Entity
 
 CUDA_GRAPH_MEGABYTES = 256.0  # enough for the 48 shapes of `warm_up` with a small encoder
 MANY_CHARACTERS = 20_000  # in all texts: about a batch
@@ -187,22 +187,10 @@ def predict_with_outcomes(
     predictions = predict_segments(tagger, sentences, with_probabilities, count, *options)
     if count is None:
         return predictions, None
-    kept = sum(batch.gold_kept for batch in counts)
-    return predictions, _outcomes(tagger, examples, [prediction.segments for prediction in predictions], kept)
-
-
-def _outcomes(
-    tagger: Tagger, examples: Sequence[Example], predicted: Sequence[Sequence[NamedSegment]], kept: int
-) -> GoldOutcomes:
-    gold = [segment for example in examples for segment in {*example.segments}]
+    gold = sum(len({*example.segments}) for example in examples)
     known = [segment for example in examples for segment in tagger.known_segments(example)]
     fitting = sum(tagger.head.fits(segment) for segment in known)
-    right = sum(len({*example.segments} & {*segments}) for example, segments in zip(examples, predicted))
-    return GoldOutcomes(
-        gold=len(gold),
-        unknown=len(gold) - len(known),
-        width=len(known) - fitting,
-        filter=fitting - kept,
-        path=kept - right,
-        found=right,
-    )
+    kept = sum(batch.gold_kept for batch in counts)
+    found = sum(len({*example.segments} & {*one.segments}) for example, one in zip(examples, predictions))
+    lost = (gold - len(known), len(known) - fitting, fitting - kept, kept - found)
+    return predictions, GoldOutcomes(gold, *lost, found)

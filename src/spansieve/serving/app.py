@@ -22,15 +22,7 @@ from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.serving.limits import CLIENT_GONE, Limits, RefusedError, add_error_handlers
 from spansieve.serving.middleware import REQUEST_ID, GuardMiddleware
 from spansieve.serving.queue import Batcher, Job, Task
-from spansieve.serving.schema import (
-    Health,
-    ModelInfo,
-    ModelLimits,
-    PredictRequest,
-    PredictResponse,
-    Problem,
-    Promise,
-)
+from spansieve.serving.schema import Health, ModelInfo, ModelLimits, PredictRequest, PredictResponse, Problem, Promise
 
 DESCRIPTION = """Finds the entities of texts.
 

@@ -192,7 +192,9 @@ class Batcher(Generic[Answer]):
                 self.state = State.READY
             if self._on_ready is not None:
                 self._on_ready()
-            self._work(answer)
+            while batch := self._take():
+                self._taken = {job for job, _ in batch}
+                self._read(answer, batch)
         except BaseException as error:  # whatever it is, no request may wait for a thread that is no more
             with self._changed:
                 self.state = State.FAILED
@@ -202,11 +204,6 @@ class Batcher(Generic[Answer]):
                 job.end(error=RefusedError(500, "internal", reason))
             if self._on_failure is not None:
                 self._on_failure(error)
-
-    def _work(self, answer: Callable[[Sequence[Task]], list[Answer]]) -> None:
-        while batch := self._take():
-            self._taken = {job for job, _ in batch}
-            self._read(answer, batch)
 
     def _read(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: Batch[Answer], is_turn: bool = False):
         """Answer a batch, with turns of others in between unless it is such a turn itself."""

@@ -44,7 +44,9 @@ class Worker:
         texts = [task.text for task in tasks]
         pieces = self._pieces(texts)
         words = words_of(pieces)
-        self._check_lengths(words)
+        if (longest := max(map(len, words), default=0)) > self.max_tokens:
+            reason = f"must have at most {self.max_tokens:,} tokens in a sentence, got {longest:,}"
+            raise RefusedError(413, "sentence_too_long", f"{reason}; a blank line ends a sentence, too")
         self.metrics.tokens.inc(sum(map(len, words)))
         own = [with_threshold(task.constraints, task.threshold, self.predictor.labels) for task in tasks]
         constraints = constraints_of_pieces(own, texts, pieces)
@@ -70,12 +72,6 @@ class Worker:
             while not wait([pieces], timeout=0.02).done:
                 give_way()
         return pieces.result()
-
-    def _check_lengths(self, words: Sequence[Sequence[str]]) -> None:
-        longest = max(map(len, words), default=0)
-        if longest > self.max_tokens:
-            reason = f"must have at most {self.max_tokens:,} tokens in a sentence, got {longest:,}"
-            raise RefusedError(413, "sentence_too_long", f"{reason}; a blank line ends a sentence, too")
 
     def _result(self, task: Task, sentences: Sequence[tuple[list[Token], Explanation]]) -> str:
         entities: list[str] = []

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from fsspec.core import url_to_fs
 
 from spansieve.data.example import MAX_TEXT
-from spansieve.data.formats.files import MAX_LINE, unpacked
+from spansieve.data.formats.files import MAX_LINE, package, unpacked
 from spansieve.models.inference import SURROGATE
 from spansieve.segments import Entity
 
@@ -32,6 +32,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_SUFFIXES, _PARQUET_SUFFIXES = (".jsonl", ".ndjson"), (".parquet", ".pq")
 _PACKED_SUFFIXES = tuple(f"{suffix}.gz" for suffix in _JSON_SUFFIXES)
 _KNOWN = (*_JSON_SUFFIXES, *_PACKED_SUFFIXES, *_PARQUET_SUFFIXES)
+_PARQUET = ("pyarrow.parquet", "'spansieve[ray]'")
 _FOOTERS_AT_ONCE = 16
 _CHUNK = 1 << 20  # bytes that are read at once behind a block, to the end of its last line
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -73,7 +74,7 @@ class Block:
         with filesystem.open(path, "rb") as file:
             if self.is_parquet:
                 groups = list(range(self.start, self.end))
-                return ParquetRows(_parquet_module().ParquetFile(file).read_row_groups(groups), columns)
+                return ParquetRows(package(*_PARQUET).ParquetFile(file).read_row_groups(groups), columns)
             is_packed = path.endswith(_PACKED_SUFFIXES)
             return JsonRows(unpacked(file, path) if is_packed else _lines(file, self.start, self.end), columns)
 
@@ -146,7 +147,7 @@ def _bounds(file: File, block_size: int) -> Iterator[tuple[int, int]]:
 
 def _group_bounds(file: File, block_size: int) -> Iterator[tuple[int, int]]:
     filesystem, path = url_to_fs(file.path)
-    parquet = _parquet_module()
+    parquet = package(*_PARQUET)
     try:
         with filesystem.open(path, "rb") as stream:
             about = parquet.ParquetFile(stream).metadata
@@ -283,11 +284,3 @@ def _entities_type() -> pyarrow.DataType:
 
     kinds = (pa.int64(), pa.int64(), pa.string(), pa.string(), pa.float64(), pa.int64())
     return pa.list_(pa.struct(list(zip(Entity._fields, kinds))))
-
-
-def _parquet_module() -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet needs pyarrow: pip install 'spansieve[ray]'") from error
-    return pq

@@ -17,15 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from spansieve.models.storage import checked_description, load_model
-from spansieve.prediction.bulk.blocks import (
-    BLOCK_SIZE,
-    Block,
-    Columns,
-    JsonRows,
-    ParquetRows,
-    blocks_of,
-    files_of,
-)
+from spansieve.prediction.bulk.blocks import BLOCK_SIZE, Block, Columns, JsonRows, ParquetRows, blocks_of, files_of
 from spansieve.prediction.bulk.ledger import BulkError, Ledger, Outcome
 from spansieve.prediction.pipeline import Pipeline, Precision
 from spansieve.prediction.predictor import Predictor

@@ -16,11 +16,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from spansieve.data.formats.files import package
 from spansieve.persistence.atomic import read_files, system_errors, write_files
 from spansieve.prediction.bulk.blocks import Block
 from spansieve.prediction.bulk.job import Job, predict_blocks, stream_of
 from spansieve.prediction.bulk.ledger import Ledger, Outcome, outcome_of_json
 
+EXTRA = "'spansieve[ray]'"  # what pip installs
 MOST_TASKS = 10_000  # beyond that a task is several blocks
 
 
@@ -72,12 +74,8 @@ def predict_with_ray(job: Job, blocks: list[Block], address: str | None, replica
 
 
 def _ray() -> Any:
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise ImportError("engine 'ray' needs Ray: pip install 'spansieve[ray]'") from error
-    return ray
+    package("ray.data", EXTRA)
+    return package("ray", EXTRA)
 
 
 @contextmanager

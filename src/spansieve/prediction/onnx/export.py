@@ -86,15 +86,17 @@ def _fill(folder: Path, tagger: Tagger, int8: bool) -> None:
 
 def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
     if isinstance(encoder, PretrainedEncoder):
+        graph: nn.Module = SubwordEncoder(encoder)
         inputs = {name: x for name, x in encoder.features(EXAMPLES).items() if x.ndim == 2}
         inputs = {name: inputs[name] for name in ("input_ids", "attention_mask", "casing") if name in inputs}
         limit = encoder.layout.capacity + len(encoder.layout.before) + len(encoder.layout.after)
         windows, subwords = Dim("windows"), Dim("subwords", max=limit)
         axes: Any = {name: {0: windows, 1: subwords} for name in inputs}
     else:
-        inputs, axes = _word_inputs(encoder)
+        assert isinstance(encoder, BuiltinEncoder)
+        graph, (inputs, axes) = WordEncoder(encoder), _word_inputs(encoder)
     is_large = sum(weight.nbytes for weight in encoder.state_dict().values()) > LARGEST
-    _write_graph(path, _encoder_graph(encoder), inputs, axes, ["vectors"], is_large)
+    _write_graph(path, graph, inputs, axes, ["vectors"], is_large)
     if int8:
         _quantise(path, is_large)
     check_graph(path, path.name + BESIDE if is_large else None)  # what would not be loaded is no export
@@ -188,7 +190,7 @@ def _quantise(path: Path, is_large: bool) -> None:
 def _check_packages() -> None:
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
-        raise ImportError(f"to export a model {', '.join(missing)} must be installed: {EXTRA}")
+        raise ImportError(f"to export a model {', '.join(missing)} must be installed: pip install {EXTRA}")
     if ops is None:
         raise ImportError(
             f"to export a model, torch must be 2.8 or later, got {torch.__version__}: pip install -U torch"
@@ -299,13 +301,6 @@ class OnnxLstm(nn.Module):
             )
             read = both.transpose(1, 2).flatten(2)
         return read.transpose(0, 1)  # zero beyond the end of a sentence, as ONNX has it
-
-
-def _encoder_graph(encoder: nn.Module) -> nn.Module:
-    if isinstance(encoder, BuiltinEncoder):
-        return WordEncoder(encoder)
-    assert isinstance(encoder, PretrainedEncoder)
-    return SubwordEncoder(encoder)
 
 
 def _in_order(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

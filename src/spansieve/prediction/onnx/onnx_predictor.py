@@ -25,15 +25,7 @@ from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
 from spansieve.nn.word_vectors import WordVectors
 from spansieve.persistence.manifest import ModelError, refusing
-from spansieve.prediction.onnx.folder import (
-    BESIDE,
-    DECODER,
-    ENCODER,
-    SCORERS,
-    TOKENIZER,
-    Description,
-    read_description,
-)
+from spansieve.prediction.onnx.folder import BESIDE, DECODER, ENCODER, SCORERS, TOKENIZER, Description, read_description
 from spansieve.prediction.onnx.graph_validation import check_graph
 from spansieve.prediction.onnx.session import Session, openmp_threads
 from spansieve.prediction.promises import promise_for
@@ -57,9 +49,8 @@ def load(
     objective: str = "probability",
 ) -> OnnxPredictor:
     """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default OMP_NUM_THREADS or one for
-    each core. Needs no network and no torch, and runs no code from the folder. With a `guarantee` that `spansieve
-    calibrate` left there, such as miss=0.01, predictions are under that promise; the `objective` f1 predicts the set
-    with the largest expected F1 in place of the most probable one."""
+    each core. Needs no network and no torch, and runs no code from the folder. `guarantee` and `objective` are as
+    `spansieve.load` has them."""
     check_probability(probability)
     folder, threads = Path(folder), threads or openmp_threads()
     promise = None if guarantee is None else promise_for(folder, guarantee)

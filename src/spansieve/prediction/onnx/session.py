@@ -10,11 +10,12 @@ from threading import Timer
 
 import numpy as np
 
+from spansieve.data.formats.files import package
 from spansieve.persistence.manifest import ModelError, refusing
 
 TRIAL_BYTES = 1 << 28  # beside the weights, for a few tokens
 TRIAL_SECONDS = 10.0
-EXTRA = "pip install 'spansieve[onnx]'"
+EXTRA = "'spansieve[onnx]'"  # what pip installs
 
 
 class Session:
@@ -22,10 +23,7 @@ class Session:
 
     def __init__(self, path: Path, threads: int, is_trial: bool = False) -> None:
         """Load a graph. On trial it is run as it stands, in little memory beside its weights and for little time."""
-        try:
-            import onnxruntime as runtime
-        except ImportError as error:
-            raise ImportError(f"an exported model needs onnxruntime: {EXTRA}") from error
+        runtime = package("onnxruntime", EXTRA)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3  # errors, which are raised as well
