@@ -124,8 +124,7 @@ def _run(job: Job, ray: str | None, replicas: int | None, console: Console) -> S
 
     # Only on a terminal: before version 14.3 of rich even a disabled bar ends with an empty line.
     with progress if console.is_terminal else nullcontext():
-        address = None if ray == "local" else ray
-        return run_bulk(job, "local" if ray is None else "ray", address, replicas, show)
+        return run_bulk(job, ray, replicas, show)
 
 
 def summary_line(summary: Summary, output: str) -> str:

@@ -500,8 +500,6 @@ def test_nonsense_is_refused(model, tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(ValueError, match="block_size must be at least 1, got 0"):
         run_bulk(Job(model, str(tmp_path / "*.jsonl"), str(tmp_path / "out"), block_size=0))
-    with pytest.raises(ValueError, match="engine must be local or ray, got 'spark'"):
-        run_bulk(Job(model, str(tmp_path / "*.jsonl"), str(tmp_path / "out")), engine="spark")
     with pytest.raises(ValueError, match="a model must be a folder"):
         run_bulk(Job(tmp_path / "nothing", str(tmp_path / "*.jsonl"), str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()

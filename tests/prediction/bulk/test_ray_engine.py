@@ -79,7 +79,7 @@ def test_a_worker_is_killed_and_every_row_is_there_once(model, predictor, tmp_pa
     killer = Killer(tmp_path / "out")
     killer.start()
     seen = []
-    done = run_bulk(job, "ray", replicas=2, watch=lambda outcome, finished, total: seen.append(finished))
+    done = run_bulk(job, "local", replicas=2, watch=lambda outcome, finished, total: seen.append(finished))
     killer.join(5)
     assert killer.killed is not None
     assert len(killer.finished_before) < 20, "it was killed too late to have been at work"
@@ -89,7 +89,7 @@ def test_a_worker_is_killed_and_every_row_is_there_once(model, predictor, tmp_pa
     assert (done.rows, done.problems, done.parts, done.skipped) == (2_400, (), 30, 0)
     assert seen == list(range(1, 31))
     check_rows(read_parts(tmp_path / "out"), given, predictor)
-    again = run_bulk(job, "local")  # nothing is left to do, for whomever
+    again = run_bulk(job)  # nothing is left to do, for whomever
     assert again.skipped == 30
 
 
@@ -101,13 +101,13 @@ def test_what_cannot_be_read_or_written_is_named_as_in_one_process(model, tmp_pa
         (source / name).write_bytes(DAMAGED[name][0])
     (source / "rows.jsonl").write_text('?\n{"text": "Rome"}\n{"text": "Rome", "entities": 1}\n' * 10)
     job = Job(model, str(source), str(tmp_path / "ray"), block_size=200)
-    done, expected = run_bulk(job, "ray", replicas=2), run_bulk(replace(job, output=str(tmp_path / "local")))
+    done, expected = run_bulk(job, "local", replicas=2), run_bulk(replace(job, output=str(tmp_path / "local")))
     assert replace(done, workers=()) == replace(expected, workers=())
     assert (done.rows, done.left_out, done.unread) == (10, 20, 3)
     assert read_parts(tmp_path / "ray") == read_parts(tmp_path / "local")
     with pytest.raises(BulkError, match=r"/in/.*; without strict it is left out"):
-        run_bulk(replace(job, output=str(tmp_path / "strict"), strict=True), "ray", replicas=2)
+        run_bulk(replace(job, output=str(tmp_path / "strict"), strict=True), "local", replicas=2)
     (tmp_path / "ray" / "part-000004.jsonl").unlink()
     (tmp_path / "ray" / "part-000004.jsonl").mkdir()
     with pytest.raises(BulkError, match=r"ray/part-000004\.jsonl cannot be written: Is a directory"):
-        run_bulk(job, "ray", replicas=2)
+        run_bulk(job, "local", replicas=2)

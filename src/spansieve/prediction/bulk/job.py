@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from spansieve.models.storage import checked_description, load_model
 from spansieve.prediction.bulk.blocks import BLOCK_SIZE, Block, Columns, JsonRows, ParquetRows, blocks_of, files_of
@@ -24,7 +24,6 @@ from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.promises import GuaranteeError, Promise, promise_for
 from spansieve.segments import Entity
 
-Engine = Literal["local", "ray"]
 Stream = Callable[[Iterable[str]], Iterator[tuple[str, list[Entity]]]]
 FORMAT = 2
 MAX_NAMED = 100  # rows left out of a block that are named; all are counted
@@ -80,19 +79,16 @@ class Summary:
 
 def run_bulk(
     job: Job,
-    engine: Engine = "local",
-    address: str | None = None,
+    ray: str | None = None,
     replicas: int | None = None,
     watch: Callable[[Outcome, int, int], None] | None = None,
 ) -> Summary:
     """Do what is not done yet. `watch` is called with each block's outcome, how many are done and how many there are.
 
-    With Ray, `address` is the cluster's, or a cluster is started on this machine, and `replicas` copies of the model
-    share the blocks. What cannot be read is left out and named in the summary, and all else is written; a strict job
-    raises BulkError at the first.
+    `ray` is the address of a Ray cluster, auto or local, which starts one on this machine: `replicas` copies of the
+    model share the blocks then. What cannot be read is left out and named in the summary, and all else is written; a
+    strict job raises BulkError at the first.
     """
-    if engine not in ("local", "ray"):
-        raise ValueError(f"engine must be local or ray, got {engine!r}")
     files = files_of(job.source, job.output)
     if not any(file.size for file in files):
         raise ValueError(f"{files[0].path.removeprefix('file://')} must hold rows, got an empty file")
@@ -118,12 +114,12 @@ def run_bulk(
         _stop_at_problems(finished.values(), finished, blocks)
     waiting = [block for block in blocks if block.index not in finished]
     outcomes: Iterable[Outcome] = ()
-    if waiting and engine == "local":
-        outcomes = predict_here(job, waiting)
-    elif waiting:
+    if waiting and ray is not None:
         from spansieve.prediction.bulk.ray_engine import predict_with_ray
 
-        outcomes = predict_with_ray(job, waiting, address, replicas)
+        outcomes = predict_with_ray(job, waiting, ray, replicas)
+    elif waiting:
+        outcomes = predict_here(job, waiting)
     for outcome in outcomes:
         if outcome.is_fatal:
             raise BulkError(outcome.failure)

@@ -46,7 +46,7 @@ class Replica:
         return {"outcome": [json.dumps(asdict(outcome)) for outcome in outcomes]}
 
 
-def predict_with_ray(job: Job, blocks: list[Block], address: str | None, replicas: int | None) -> Iterator[Outcome]:
+def predict_with_ray(job: Job, blocks: list[Block], address: str, replicas: int | None) -> Iterator[Outcome]:
     ray = _ray()
     if replicas is not None and replicas < 1:
         raise ValueError(f"replicas must be at least 1, got {replicas}")
@@ -79,7 +79,7 @@ def _ray() -> Any:
 
 
 @contextmanager
-def _cluster(ray: Any, address: str | None) -> Iterator[None]:
+def _cluster(ray: Any, address: str) -> Iterator[None]:
     """Connect to the cluster that is there, or start one on this machine for as long as the job takes."""
     if ray.is_initialized():
         yield
@@ -88,8 +88,8 @@ def _cluster(ray: Any, address: str | None) -> Iterator[None]:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what goes wrong comes as an exception, too
     for name in ("ray", "ray.data"):  # it would tell of each of its steps
         logging.getLogger(name).setLevel(logging.ERROR)
-    alone = {} if address else {"include_dashboard": False}
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **alone)
+    here: dict[str, Any] = {"include_dashboard": False} if address == "local" else {"address": address}
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, **here)
     ray.data.DataContext.get_current().enable_progress_bars = False
     try:
         yield
