@@ -70,6 +70,8 @@ def test_too_few_sentences_are_one_line(terminal, tmp_path):
     write_examples(runs.TRAIN[:3], tmp_path / "few.jsonl")
     refused = terminal.refused("audit", tmp_path / "few.jsonl", "--folds", 5, "-o", tmp_path / "x.csv", *ONE_EPOCH)
     assert "between 2 and the 3 documents or different sentences of the data, got 5" in refused
+    refused = terminal.refused("audit", tmp_path / "few.jsonl", "-o", tmp_path / "x.csv", "--set", "run.tracker=wandb")
+    assert "run.cpu alone can be set for the models of an audit" in refused
 
 
 def test_train_starts_from_a_model_with_its_settings(terminal, corpus, model, tmp_path):

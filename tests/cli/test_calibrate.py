@@ -71,6 +71,8 @@ def test_what_cannot_be_promised_is_refused_and_nothing_is_written(terminal, gua
     (tmp_path / "empty.conll").write_text("")
     assert "empty.conll" in terminal.refused("calibrate", model, tmp_path / "empty.conll", "--miss", "0.1")
     assert "no folder nowhere" in terminal.refused("calibrate", "nowhere", labelled, "--miss", "0.1")
+    refused = terminal.refused("calibrate", model, labelled, "--miss", "0.1", "--set", "objective=f1")
+    assert "objective must be probability, as a promise decides itself, got f1" in refused
     answer = terminal("calibrate", model, labelled)
     assert answer.code == 2
     assert "at least one of --miss, --precision and --sets must be given" in " ".join(answer.err.split())

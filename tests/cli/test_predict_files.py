@@ -47,8 +47,23 @@ def test_several_inputs_are_read_in_order_and_each_once(terminal, model, tmp_pat
     assert [json.loads(part.read_text())["text"] for part in parts] == ["Ada", "Chen", "Rome"]
 
 
+def test_settings_of_a_job(terminal, model, rows, tmp_path):
+    options = ("--set", "entities_column=found", "--set", "block_size=1", "--set", "objective=f1=0.3")
+    command = ("predict-files", model, rows, "--output", tmp_path / "out", "--text-column", "body")
+    assert terminal(*command, *options).code == 3
+    first = json.loads((tmp_path / "out" / "part-000000.jsonl").read_text().splitlines()[0])
+    assert [entity["text"] for entity in first["found"]] == ["Ada", "New York"]
+    plan = json.loads((tmp_path / "out" / "_spansieve" / "plan.json").read_text())
+    assert (plan["block_size"], plan["objective"]) == (1 << 20, "f1=0.3")
+
+
 def test_nonsense_is_one_line(terminal, model, rows, tmp_path):
     out = ("--output", tmp_path / "out")
+    refused = terminal.refused("predict-files", model, rows, *out, "--set", "speed=3")
+    assert "unknown setting 'speed'; known here are replicas, block_size, entities_column, objective" in refused
+    assert "block_size must be at least 1" in terminal.refused(
+        "predict-files", model, rows, *out, "--set", "block_size=0"
+    )
     assert "precision must be one of" in terminal.refused("predict-files", model, rows, *out, "--precision", "x")
     assert "a model must be a folder" in terminal.refused("predict-files", tmp_path, rows, *out)
 

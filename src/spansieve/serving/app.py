@@ -56,7 +56,7 @@ def _responses(*statuses: int) -> Responses:
 
 
 def create_app(
-    batcher: Batcher[str],
+    batcher: Batcher,
     info: Callable[[], ModelInfo],
     limits: Limits,
     token: str | None = None,
@@ -100,7 +100,7 @@ def create_app(
     return app
 
 
-def _add_prediction(router: APIRouter, batcher: Batcher[str], info: Callable[[], ModelInfo], limits: Limits) -> None:
+def _add_prediction(router: APIRouter, batcher: Batcher, info: Callable[[], ModelInfo], limits: Limits) -> None:
     @router.post(
         "/predict",
         summary="Find the entities of texts",
@@ -132,7 +132,7 @@ def _add_prediction(router: APIRouter, batcher: Batcher[str], info: Callable[[],
         return info()
 
 
-def _add_operation(app: FastAPI, protected: APIRouter, batcher: Batcher[str]) -> None:
+def _add_operation(app: FastAPI, protected: APIRouter, batcher: Batcher) -> None:
     @app.get("/healthz", summary="The process answers", tags=["operation"])
     async def healthz() -> Health:
         return Health(status="ok")
@@ -185,7 +185,7 @@ def _check_size(body: PredictRequest, limits: Limits) -> None:
         raise RefusedError(413, "texts_too_long", f"{reason}graph are asked for, got {total:,}; ask without")
 
 
-async def _results(batcher: Batcher[str], job: Job[str], request: Request, seconds: float) -> list[str]:
+async def _results(batcher: Batcher, job: Job, request: Request, seconds: float) -> list[str]:
     """The results, unless they take too long or the client closes the connection: then the job leaves the queue."""
     answer: asyncio.Future[Any] = asyncio.wrap_future(job.future)
     # After the body only a closed connection can come.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from enum import Enum
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -30,7 +30,6 @@ SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # the bucke
 TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 logger = logging.getLogger(__name__)
-Answer = TypeVar("Answer")
 
 
 class Metrics:
@@ -86,14 +85,14 @@ class State(Enum):
     FAILED = "failed"
 
 
-class Job(Generic[Answer]):
+class Job:
     """A request on its way: its texts, and the answers so far."""
 
     def __init__(self, tasks: Sequence[Task], request_id: str = "-") -> None:
         self.tasks, self.request_id = tasks, request_id
         self.taken = 0
-        self.answers: list[Answer] = []  # in order, since its texts are taken in order
-        self.future: Future[list[Answer]] = Future()
+        self.answers: list[str] = []  # in order, since its texts are taken in order
+        self.future: Future[list[str]] = Future()
 
     def end(self, error: Exception | None = None) -> None:
         """Return the answers, or raise an error, unless it is done or withdrawn."""
@@ -105,15 +104,16 @@ class Job(Generic[Answer]):
             self.future.set_exception(error)
 
 
-Batch = list[tuple[Job[Answer], Task]]
+Batch = list[tuple[Job, Task]]
+Answering = Callable[[Sequence[Task]], list[str]]  # texts in, a result of each as JSON out
 
 
-class Batcher(Generic[Answer]):
+class Batcher:
     """The queue and its worker. `prepare` loads the model, in the worker's thread, and returns what answers a batch."""
 
     def __init__(
         self,
-        prepare: Callable[[], Callable[[Sequence[Task]], list[Answer]]],
+        prepare: Callable[[], Answering],
         limits: Limits,
         metrics: Metrics,
         on_failure: Callable[[BaseException], None] | None = None,
@@ -122,8 +122,8 @@ class Batcher(Generic[Answer]):
         self.limits, self.metrics = limits, metrics
         self.state = State.LOADING
         self._prepare, self._on_failure, self._on_ready = prepare, on_failure, on_ready
-        self._jobs: deque[Job[Answer]] = deque()
-        self._taken: set[Job[Answer]] = set()  # those of the batch that is being read
+        self._jobs: deque[Job] = deque()
+        self._taken: set[Job] = set()  # those of the batch that is being read
         self._changed = threading.Condition()
         self._rate = 20_000.0  # characters per second, of the last batches
         self._thread = threading.Thread(target=self._run, name="spansieve-model", daemon=True)
@@ -156,9 +156,9 @@ class Batcher(Generic[Answer]):
             reason = "the service is shutting down and takes nothing new"
             raise RefusedError(503, "shutting_down", reason, {"Retry-After": "5"})
 
-    def submit(self, tasks: Sequence[Task], request_id: str = "-") -> Job[Answer]:
+    def submit(self, tasks: Sequence[Task], request_id: str = "-") -> Job:
         """Queue a request. Raises RefusedError where the queue is full or not open."""
-        job: Job[Answer] = Job(tasks, request_id)
+        job = Job(tasks, request_id)
         with self._changed:
             self.check_ready()
             if len(self._jobs) >= self.limits.queue:
@@ -173,12 +173,12 @@ class Batcher(Generic[Answer]):
                 job.end()
         return job
 
-    def withdraw(self, job: Job[Answer]) -> None:
+    def withdraw(self, job: Job) -> None:
         """Take a request out of the queue, whose result is no longer needed."""
         job.future.cancel()
         self._drop(job)
 
-    def _drop(self, job: Job[Answer]) -> None:
+    def _drop(self, job: Job) -> None:
         with self._changed:
             if job in self._jobs:
                 self._jobs.remove(job)
@@ -205,7 +205,7 @@ class Batcher(Generic[Answer]):
             if self._on_failure is not None:
                 self._on_failure(error)
 
-    def _read(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: Batch[Answer], is_turn: bool = False):
+    def _read(self, answer: Answering, batch: Batch, is_turn: bool = False):
         """Answer a batch, with turns of others in between unless it is such a turn itself."""
         begin = turn = time.perf_counter()
         others = 0.0  # seconds of their turns
@@ -232,7 +232,7 @@ class Batcher(Generic[Answer]):
         rate = sum(len(task.text) for _, task in batch) / max(took, 1e-6)
         self._rate = max(1.0, 0.9 * self._rate + 0.1 * rate)
 
-    def _take(self) -> Batch[Answer]:
+    def _take(self) -> Batch:
         """The next batch; an empty one when there will be none."""
         with self._changed:
             while not self._jobs:
@@ -252,16 +252,16 @@ class Batcher(Generic[Answer]):
     def _characters_left(self) -> int:
         return sum(len(task.text) for job in self._jobs for task in job.tasks[job.taken :])
 
-    def _take_light(self) -> Batch[Answer]:
+    def _take_light(self) -> Batch:
         """The next batch for a turn: light texts, and none of a request that is being read."""
         with self._changed:
             return self._gather(self._taken)
 
-    def _gather(self, excluded: Collection[Job[Answer]] | None = None) -> Batch[Answer]:
+    def _gather(self, excluded: Collection[Job] | None = None) -> Batch:
         """Take a text of each request in turn, until the batch is full. One without a turn is first in the next. One
         that is not light is taken alone, when it is first, and never for a turn, which has requests `excluded`."""
-        batch: Batch[Answer] = []
-        later: list[Job[Answer]] = []
+        batch: Batch = []
+        later: list[Job] = []
         characters = 0
         while self._jobs and len(batch) < self.limits.batch_texts:
             job = self._jobs.popleft()
@@ -283,7 +283,7 @@ class Batcher(Generic[Answer]):
         self._jobs.extendleft(reversed(later))
         return batch
 
-    def _answer(self, answer: Callable[[Sequence[Task]], list[Answer]], batch: Batch[Answer]) -> None:
+    def _answer(self, answer: Answering, batch: Batch) -> None:
         open_tasks = [(job, task) for job, task in batch if not job.future.done()]
         if not open_tasks:
             return
@@ -304,7 +304,7 @@ class Batcher(Generic[Answer]):
             if len(job.answers) == len(job.tasks):
                 job.end()
 
-    def _fail(self, job: Job[Answer], error: Exception) -> None:
+    def _fail(self, job: Job, error: Exception) -> None:
         """Fail a job on its first text that is not answered."""
         index = len(job.answers)
         if isinstance(error, RefusedError):

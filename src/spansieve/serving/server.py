@@ -50,7 +50,7 @@ class Service:
         self.server: Server | None = None
         self._load_model = load_model
         self.info: ModelInfo  # from when the model is loaded
-        self.batcher: Batcher[str] = Batcher(self._prepare, self.limits, self.metrics, self._failed, on_ready)
+        self.batcher = Batcher(self._prepare, self.limits, self.metrics, self._failed, on_ready)
         self.app = create_app(self.batcher, lambda: self.info, self.limits, token, cors_origins)
 
     def _prepare(self) -> Callable[[Sequence[Task]], list[str]]:
@@ -95,7 +95,7 @@ class Server(uvicorn.Server):
     with a traceback.
     """
 
-    def __init__(self, config: uvicorn.Config, batcher: Batcher[str]) -> None:
+    def __init__(self, config: uvicorn.Config, batcher: Batcher) -> None:
         super().__init__(config)
         self.batcher, self.is_ending = batcher, False
 
