@@ -19,6 +19,7 @@ from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import checksums, sealed
 from spansieve.persistence.manifest import ModelError
+from tests.damage import cut, flip
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -100,16 +101,6 @@ def test_other_weights_than_the_models_own(builtin, tmp_path):
 
 
 # ---- What is not loaded ----------------------------------------------------------------------------------------------
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
 
 
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])

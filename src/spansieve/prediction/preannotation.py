@@ -7,8 +7,8 @@ and how sure the model is. What a text was annotated with before is left out, so
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import tee
 from typing import Any, NamedTuple
 
 from spansieve.data.formats.jsonl import without_annotation
@@ -37,18 +37,12 @@ def suggest(
     The score is P(best reading): that the entities found are all there are and that each is right. Texts may have no
     end: a thousand or so are held at once.
     """
-    waiting: deque[dict[str, Any]] = deque()
-
-    def texts() -> Iterator[str]:
-        for record in records:
-            waiting.append(record)
-            yield record["text"]
-
-    for chunk in chunks_of(texts()):
-        for sentences in predictor.analyse(chunk):
+    records, ahead = tee(records)
+    for chunk in chunks_of(record["text"] for record in ahead):
+        for sentences, record in zip(predictor.analyse(chunk), records):
             tokens, entities = parts_of(sentences)
             likely = [entity for entity in entities if entity.probability is None or entity.probability >= threshold]
-            yield Suggestion(waiting.popleft(), tokens, likely, confidence(sentences), version)
+            yield Suggestion(record, tokens, likely, confidence(sentences), version)
 
 
 def confidence(sentences: Sequence[Analysis]) -> float:

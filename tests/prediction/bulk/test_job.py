@@ -250,16 +250,15 @@ def test_columns_by_other_names(model, tmp_path):
 # ---- Interrupted -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stop_after", [0, 1, 4])
-def test_an_interrupted_job_goes_on(model, predictor, tmp_path, monkeypatch, stop_after):
-    given = rows(20)
-    write_jsonl(tmp_path / "in.jsonl", given)
-    job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300)
+def interrupt(monkeypatch, job: Job, stop_after: int, tears: bool = False) -> list[int]:
+    """Run a job until so many blocks are written, which are returned; of the next one it `tears` the part, which then
+    has no marker."""
     commit, committed = Ledger.commit, []
 
     def interrupted(self, block, content, outcome):
         if len(committed) == stop_after:
-            (tmp_path / "out" / block.part).write_bytes(content[: len(content) // 2])  # a torn part, without a marker
+            if tears:
+                (Path(job.output) / block.part).write_bytes(content[: len(content) // 2])
             raise KeyboardInterrupt
         commit(self, block, content, outcome)
         committed.append(block.index)
@@ -268,6 +267,15 @@ def test_an_interrupted_job_goes_on(model, predictor, tmp_path, monkeypatch, sto
         patch.setattr(Ledger, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_bulk(job)
+    return committed
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 4])
+def test_an_interrupted_job_goes_on(model, predictor, tmp_path, monkeypatch, stop_after):
+    given = rows(20)
+    write_jsonl(tmp_path / "in.jsonl", given)
+    job = Job(model, str(tmp_path / "in.jsonl"), str(tmp_path / "out"), block_size=300)
+    committed = interrupt(monkeypatch, job, stop_after, tears=True)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*")}
     seen = []
     done = run_bulk(job, watch=lambda outcome, finished, total: seen.append((outcome.index, finished, total)))
@@ -400,18 +408,7 @@ def test_counts_are_right_after_an_interruption(model, tmp_path, beside, monkeyp
     job = Job(model, str(source), str(tmp_path / "out"), block_size=100)
     expected = run_bulk(replace(job, output=str(tmp_path / "whole")))
     assert (expected.left_out, expected.unread) == (10, 1)
-    commit, committed = Ledger.commit, []
-
-    def interrupted(self, block, content, outcome):
-        if len(committed) == killed_after:
-            raise KeyboardInterrupt
-        commit(self, block, content, outcome)
-        committed.append(block.index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "commit", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run_bulk(job)
+    interrupt(monkeypatch, job, killed_after)
     done = run_bulk(job)
     assert replace(done, skipped=0) == expected
     assert read_parts(tmp_path / "out") == read_parts(tmp_path / "whole")
