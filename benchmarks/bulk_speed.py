@@ -26,7 +26,7 @@ from spansieve.models.inference import PreparedBatch
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Batch
 from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, Preparer
-from spansieve.prediction.pipeline import BATCH_TOKENS, ChunkOfTexts, Pipeline, Precision
+from spansieve.prediction.pipeline import ChunkOfTexts, Pipeline, Precision
 from spansieve.prediction.text_predictor import chunks_of
 
 SENTENCES_IN_TEXT = 10
@@ -40,7 +40,7 @@ class Setting:
     device: str = "cuda"
     precision: Precision = "bf16"
     workers: int = 12
-    batch_tokens: int = BATCH_TOKENS
+    batch_tokens: int | None = None
     words: int = 4_000_000
 
 

@@ -192,7 +192,7 @@ def bulk(
     device: Device = "cuda",
     precision: Annotated[str, typer.Option(help="of the encoder: fp32 or bf16")] = "bf16",
     workers: Annotated[int, typer.Option(help="processes that prepare text; 0: a thread")] = 12,
-    batch_tokens: Annotated[int, typer.Option(help="or subwords read at once, padding included")] = 16_384,
+    batch_tokens: Annotated[int | None, typer.Option(help="or subwords read at once, padding included")] = None,
     words: Annotated[int, typer.Option(help="how many to read; the data is repeated as often as it takes")] = 4_000_000,
     out: Out = RESULTS,
 ) -> None:

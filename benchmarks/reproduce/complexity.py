@@ -31,9 +31,9 @@ SIZES_ABOUT = (
 )
 TIMES_ABOUT = (
     "Test sentences one after the other as one sentence of that many tokens, decoded from its scores to segments "
-    "with probabilities as Python values by our compiled decoders, in milliseconds, in turns, on the CPU by one "
-    "thread. Slopes are of logarithms, over {lengths} tokens: 1 is linear. Beside each other model how many times "
-    "as long as FSemiCRF it takes."
+    "with probabilities as Python values by our compiled decoders, in milliseconds, in turns, {where}. Slopes are of "
+    "logarithms, over {lengths} tokens: 1 is linear. Beside each other model how many times as long as FSemiCRF it "
+    "takes."
 )
 
 
@@ -116,12 +116,13 @@ def complexity_page(plan: Plan, sizes: Sequence[GraphSize], times: Sequence[dict
         f"{100 * line.share_below:.1f} % of the graphs are smaller than their sentence is long."
     )
     over = f"{fitted[0]:,} to {fitted[-1]:,}"
+    where = "on the CPU by one thread" if plan.device == "cpu" else "on the GPU, where the scores are"
     time_rows: list[Row] = [_time_row(row) for row in times]
     if growth:
         slopes_row = dict.fromkeys(time_rows[0], "") | {NAMES[head]: f"{slope:.2f}" for head, slope in growth.items()}
         time_rows.append(slopes_row | {"L": "slope"})
     tables = [
-        Table(time_rows, "Decoding time against length", TIMES_ABOUT.format(lengths=over)),
+        Table(time_rows, "Decoding time against length", TIMES_ABOUT.format(where=where, lengths=over)),
         Table(_size_rows(sizes), "Graph size against length", about),
     ]
     points = [{"L": one.length, "nodes": one.nodes, "edges": one.edges} for one in sizes]

@@ -141,11 +141,24 @@ def test_batches_of_sentences_with_many_segments(kind):
 
 
 @every_kind
-def test_a_long_sentence_by_several_blocks_and_chunks(kind):
+@pytest.mark.parametrize("null", [2.5, 3.9])  # many candidates, or too few for several chunks
+def test_a_long_sentence_by_several_blocks_and_chunks(kind, null):
     decoder = decoder_of(kind)
     lengths = np.array([700, 650])
-    ours = assert_same(decoder, random_scores(decoder, lengths, null=2.5), lengths)
+    ours = assert_same(decoder, random_scores(decoder, lengths, null=null), lengths)
     assert ours.num_on_host == 0
+
+
+@pytest.mark.parametrize("kind", [name for name in KINDS if KINDS[name]["kind"] == "filtered"])
+@pytest.mark.parametrize("lengths", [[9, 20], [700, 650]])
+def test_sums_that_leave_the_range_of_a_double(kind, lengths):
+    """In the whole sentence, or beginning with its second half: in some chunks only."""
+    decoder, lengths = decoder_of(kind), np.array(lengths)
+    scores = random_scores(decoder, lengths, null=2.5)
+    for first in (0, max(lengths) // 2):
+        steep = [scores[0], scores[1].copy()]
+        steep[1][:, first:] *= 5_000.0
+        assert_same(decoder, steep, lengths)
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if KINDS[name]["kind"] == "filtered"])

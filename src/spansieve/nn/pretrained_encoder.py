@@ -6,13 +6,14 @@ Axes: B sentences, L tokens, W windows, S subwords in a window, P subwords in al
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.pre_tokenizers import Sequence as PreTokenizers
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoConfig, AutoModel, AutoTokenizer, __version__
 from transformers.utils import logging
 
@@ -21,8 +22,10 @@ from spansieve.nn.encoder import Encoder, filled, rounded
 from spansieve.nn.subwords import NUM_CASINGS, SubwordCache, SubwordLayout, pooled
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
-MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
+MAX_SUBWORDS = 16_384  # read at once in prediction, padding included; on a GPU twice as many
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
+SHORT_WINDOW = 64  # subwords; cuDNN's attention is made for longer ones, and takes twice as long as others up to here
+FOR_SHORT_WINDOWS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
 WIDTH_STEP = 16  # windows are padded to multiples of this, so that few shapes occur
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
 VERSION = tuple(map(int, __version__.split(".")[:2]))  # of transformers
@@ -162,7 +165,7 @@ class PretrainedEncoder(Encoder):
         if torch.is_grad_enabled():
             return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
-        max_windows = max(1, MAX_SUBWORDS // inputs[0].shape[1])
+        max_windows = max(1, MAX_SUBWORDS * (1 + inputs[0].is_cuda) // inputs[0].shape[1])
         return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(max_windows) for x in inputs))])
 
     def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
@@ -171,10 +174,12 @@ class PretrainedEncoder(Encoder):
             # transformers checks a mask (W, S) for whether it masks anything at all, which synchronises the host; one
             # of (W, 1, 1, S) it takes as it is.
             mask = mask.bool()[:, None, None, :]
-        if self.casing is None:
-            return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
-        embedded = self.model.get_input_embeddings()(ids) + self.casing(casing)
-        return self.model(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
+        inputs = {"input_ids": ids}
+        if self.casing is not None:
+            inputs = {"inputs_embeds": self.model.get_input_embeddings()(ids) + self.casing(casing)}
+        is_short = mask.is_cuda and ids.shape[1] <= SHORT_WINDOW
+        with sdpa_kernel(FOR_SHORT_WINDOWS) if is_short else nullcontext():
+            return self.model(**inputs, attention_mask=mask).last_hidden_state
 
 
 def _prefix_sums(vectors: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import DecodedBy, evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
 from spansieve.prediction.feature_workers import Preparer
-from spansieve.prediction.pipeline import BATCH_TOKENS, Pipeline
+from spansieve.prediction.pipeline import Pipeline
 from spansieve.prediction.text_predictor import WARM_UP_SECONDS, TextPredictor, entities_of, listed, words_of
 from spansieve.segments import Entity
 
@@ -96,7 +96,7 @@ class Predictor(TextPredictor):
 
     def _pipeline(self, sentences: bool) -> Pipeline:
         """Make a pipeline, with what the last one has learned of words where it was for the same encoder."""
-        options = (self.tokenizer, sentences, self.batch_tokens or BATCH_TOKENS)
+        options = (self.tokenizer, sentences, self.batch_tokens)
         parts, known = (self.tagger.encoder, *options), None
         if self._preparer is not None and all(a is b for a, b in zip(parts, self._preparer[0])):
             known = self._preparer[1]

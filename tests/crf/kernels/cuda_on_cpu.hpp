@@ -11,7 +11,8 @@
 
 #define __device__
 #define __global__
-#define __shared__ static
+#define __shared__ static __attribute__((section("shared_memory")))
+extern char __start_shared_memory, __stop_shared_memory;
 #define __launch_bounds__(n)
 
 using std::max;
@@ -44,14 +45,18 @@ static void leave(State state) {
 }
 static void __syncthreads() { leave(AT_BLOCK); }
 static void __syncwarp() { leave(AT_WARP); }
-static int __shfl_up_sync(unsigned, int own, unsigned reach) {
-    static int exchanged[1024];
+template <class T> static T exchange(T own, unsigned from) {
+    static T exchanged[1024];
     exchanged[current] = own;
     __syncwarp();
-    int other = current % 32 >= reach ? exchanged[current - reach] : own;
+    T other = exchanged[from];
     __syncwarp();
     return other;
 }
+static int __shfl_up_sync(unsigned, int own, unsigned reach) {
+    return exchange(own, current % 32 >= reach ? current - reach : current);
+}
+static float __shfl_xor_sync(unsigned, float own, unsigned mask) { return exchange(own, current ^ mask); }
 static void enter() { body(); leave(DONE); }
 
 // Let those go on that wait at a barrier which all of them have reached; whether any does.
@@ -67,6 +72,7 @@ static bool release(unsigned first, unsigned last, State barrier) {
 }
 
 static void run_block(unsigned threads) {
+    memset(&__start_shared_memory, 0xa5, &__stop_shared_memory - &__start_shared_memory);  // nobody knows what is in it
     fibers.resize(threads);
     for (Fiber& fiber : fibers) {
         fiber.stack.resize(32 * 1024);

@@ -41,7 +41,7 @@ class KernelOnCpu:
 def _compiled(source: str) -> Any:
     folder = Path(mkdtemp())
     # Of shared memory there is as much as on a GPU.
-    dynamic = f"static double4 memory[{KernelOnCpu.max_shared_memory // 32}];"
+    dynamic = f"__shared__ double4 memory[{KernelOnCpu.max_shared_memory // 32}];"
     code = f'#include "{HEADER}"\n' + source.replace("extern __shared__ double4 memory[];", dynamic) + LAUNCH
     (folder / "kernel.cpp").write_text(code, encoding="utf-8")
     options = ["-std=c++17", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-contract=off"]
