@@ -19,6 +19,7 @@ from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 COMMANDS = (
     "demo",
+    "example",
     "train",
     "distil",
     "evaluate",
@@ -33,6 +34,15 @@ COMMANDS = (
     "split",
     "data",
 )
+
+
+def test_the_worked_example_shows_candidates_graph_and_best_path(terminal):
+    answer = terminal("example")
+    assert answer.code == 0
+    assert "Alain Farley works at McGill University" in answer.out
+    assert "McGill LOC → University ORG" in answer.out
+    assert "Best path: Alain Farley PER → McGill University ORG" in answer.out
+    assert max(map(len, answer.out.splitlines())) <= 80
 
 
 # ---- Help ------------------------------------------------------------------------------------------------------------

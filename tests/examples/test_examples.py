@@ -45,14 +45,6 @@ def test_segment_a_signal(run, tmp_path):
     assert picture.stat().st_size > 10_000
 
 
-def test_the_worked_example_shows_candidates_graph_and_best_path(run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    out = run("worked_example.py")
-    assert "Alain Farley works at McGill University" in out
-    assert "McGill LOC → University ORG" in out
-    assert "Best path: Alain Farley PER → McGill University ORG" in out
-
-
 def test_active_learning(run):
     out = run("active_learning.py", "--rounds", 2, "--step", 30, "--pool", 200, "--epochs", 2)
     assert re.findall(r"round (\d): (\d+) sentences", out) == [("1", "30"), ("2", "60")]

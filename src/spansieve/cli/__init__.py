@@ -19,6 +19,7 @@ from spansieve import __version__
 # Which module defines a command. It is imported when the command is used, or listed.
 COMMANDS = {
     "demo": "demo",
+    "example": "demo",
     "train": "train",
     "distil": "train",
     "evaluate": "evaluate",
@@ -38,7 +39,7 @@ COMMANDS = {
     "split": "data",
 }
 
-PLAIN_COMMANDS = {"push", "convert", "data", "split"}  # which have nothing to compute
+PLAIN_COMMANDS = {"example", "push", "convert", "data", "split"}  # which have nothing to compute
 # Options that were folded into others, and how to say the same now.
 MOVED = {
     "--cpu": "--set run.cpu=true",
