@@ -29,8 +29,7 @@ from spansieve.crf.flat_segments import (
     segments_by_sentence,
 )
 from spansieve.crf.gold import Gold, Triples, entity_gold
-from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
-from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
 

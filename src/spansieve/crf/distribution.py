@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums, reference
-from spansieve.crf.kernels.dispatch import can
+from spansieve.crf.kernels import Sums, can, reference
 from spansieve.crf.kernels.semirings import KBest, LogSum, Max, Sample, Semiring
 
 MAX_BATCHED = 1 << 24  # numbers in the gradients that are computed at once

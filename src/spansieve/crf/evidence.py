@@ -22,6 +22,7 @@ from spansieve.crf.flat_segments import (
     keys_of,
     named,
     named_at,
+    sorted_by_end,
 )
 from spansieve.crf.kernels import RequiredDepths
 from spansieve.segments import Segment
@@ -158,10 +159,7 @@ def candidates_left(
     """Make required segments candidates. What cannot stand beside one of them is dropped, and with `remove` what is
     forbidden, too."""
     is_new = ~are_among(known.required, nodes)
-    columns = [np.concatenate((a, b[is_new])) for a, b in zip(_columns(nodes), _columns(known.required))]
-    order = np.lexsort((columns[3], columns[1], columns[2], columns[0]))
-    sentence, *spans = (column[order] for column in columns)
-    every = FlatSegments(np.searchsorted(sentence, np.arange(len(nodes.offsets))), *spans)
+    every, _ = sorted_by_end([_columns(nodes), _columns(known.required.where(is_new))], len(nodes.offsets) - 1)
     is_required = are_among(every, known.required)
     is_clashing = ~is_required & (_crosses if nested else _touches)(every, known.required, num_tokens)
     is_forbidden = are_among(every, known.forbidden)

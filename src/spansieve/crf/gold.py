@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,22 +38,23 @@ class Parts:
     offsets: Tensor  # (2, B + 1): where each sentence begins among the parts, and among the pairs
 
     @classmethod
-    def of(cls, structures: FlatParts, num_labels: int, device: torch.device | str) -> Parts:
-        return cls(*arrays_to_device(_part_arrays(structures, num_labels), torch.device(device)))
+    def of(
+        cls,
+        part: np.ndarray,
+        sentence: np.ndarray,
+        label: np.ndarray,
+        num_sentences: int,
+        num_labels: int,
+        device: torch.device | str = "cpu",
+    ) -> Parts:
+        """Join parts, in order within each sentence, with the transitions between neighbours."""
+        arrays = _part_arrays(part, sentence, label, num_sentences, num_labels)
+        return cls(*arrays_to_device(arrays, torch.device(device)))
 
 
-class FlatParts(NamedTuple):
-    """Parts on the host, in order within each sentence."""
-
-    part: np.ndarray  # positions in the flattened scores
-    sentence: np.ndarray
-    label: np.ndarray
-    num_sentences: int
-
-
-def _part_arrays(parts: FlatParts, num_labels: int) -> tuple[np.ndarray, ...]:
-    """The parts with the transitions between neighbours in a sentence."""
-    part, sentence, label, num_sentences = parts
+def _part_arrays(
+    part: np.ndarray, sentence: np.ndarray, label: np.ndarray, num_sentences: int, num_labels: int
+) -> tuple[np.ndarray, ...]:
     is_pair = sentence[1:] == sentence[:-1]
     pair = (label[:-1] * num_labels + label[1:])[is_pair]
     pair_sentence = sentence[1:][is_pair]
@@ -91,11 +91,9 @@ class Gold:
         flat = in_order(flat_segments(segments))
         limits = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths)
         check_segments(flat, limits, max_width, num_labels, lowest_label=0)
-        sentence = flat.sentence
-        arrays = _part_arrays(FlatParts(dense_index(flat, shape), sentence, flat.label, num_sentences), num_labels)
-        covered = covered_tokens(flat, num_tokens)
-        *parts, covered_ = arrays_to_device((*arrays, covered), torch.device(device))
-        return cls(tuple(shape), Parts(*parts), flat, covered_)
+        arrays = _part_arrays(dense_index(flat, shape), flat.sentence, flat.label, num_sentences, num_labels)
+        *parts, covered = arrays_to_device((*arrays, covered_tokens(flat, num_tokens)), torch.device(device))
+        return cls(tuple(shape), Parts(*parts), flat, covered)
 
     @classmethod
     def from_tags(cls, tags: Sequence[Sequence[int]], shape: Sequence[int], device: torch.device | str = "cpu") -> Gold:
@@ -113,7 +111,7 @@ class Gold:
                 which = f"tag {tag[at]} at token {token[at]} of sentence {sentence[at]}"
                 raise ValueError(f"{which}: the {name} must lie between 0 and {bound - 1}")
         index = (sentence * num_tokens + token) * num_tags + tag
-        return cls(tuple(shape), Parts.of(FlatParts(index, sentence, tag, num_sentences), num_tags, device))
+        return cls(tuple(shape), Parts.of(index, sentence, tag, num_sentences, num_tags, device))
 
     def __len__(self) -> int:
         return self.shape[0]

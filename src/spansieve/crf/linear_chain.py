@@ -15,8 +15,7 @@ from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums, reference
-from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels import Sums, kernel_for, reference
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition, to_device
 

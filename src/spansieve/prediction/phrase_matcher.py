@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from spansieve.crf.overlaps import best_disjoint
+from spansieve.crf.flat_segments import best_disjoint
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.constraints import Constraints
 from spansieve.segments import NamedSegment

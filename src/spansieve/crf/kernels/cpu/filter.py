@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER, ScoreError
-from spansieve.crf.kernels.cpu.filtered_sweeps import most_in_a_sentence, sweep
-from spansieve.crf.kernels.cpu.filtered_workspace import Nodes, new_workspace
+from spansieve.crf.kernels.cpu.filtered_sweeps import Nodes, most_in_a_sentence, new_workspace, sweep
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.sentence_filter import NOT_A_NUMBER, FilterWorkspace, filter_sentence
 
@@ -219,3 +218,21 @@ def _copy_out(b, n, shape, spans, kept):
         kept[0, c], kept[1, c], kept[2, c] = start, end, label
         kept[3, c] = ((b * num_tokens + start) * max_width + end - start - 1) * num_labels + label
         kept[4, c] = b
+
+
+def dense_expectations(gradient, marginals, counts, kept, shape):
+    """gradient[b] · marginals of sentence b, scattered into dense scores, and Σ_b gradient[b] · counts[b]."""
+    to_scores = np.zeros(shape, marginals.dtype)
+    to_transition = np.zeros(counts.shape[1:], counts.dtype)
+    _scatter_weighted(gradient, kept.nodes, marginals, counts, to_scores.reshape(-1), to_transition)
+    return to_scores, to_transition
+
+
+@compiled
+def _scatter_weighted(gradient, nodes, marginals, counts, to_scores, to_transition):
+    for c in range(marginals.size):
+        to_scores[nodes[3, c]] = gradient[nodes[4, c]] * marginals[c]
+    for b in range(counts.shape[0]):
+        for p in range(counts.shape[1]):
+            for y in range(counts.shape[2]):
+                to_transition[p, y] += gradient[b] * counts[b, p, y]

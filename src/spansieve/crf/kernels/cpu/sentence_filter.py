@@ -112,11 +112,8 @@ def _label_hits(row, hits, num_hits, shape, labels_per_span, spans):
 def _within_budget(row, shape, spans, n, budget, above, sorted_above):
     """Keep the best `budget` of the first n columns of `spans` (start, end, label), in order; how many there are.
 
-    Of equals the first in order are kept. O(n) on average. `above` and
-    `sorted_above` are workspace for n numbers each.
+    Of equals the first in order are kept. O(n) on average. `above` and `sorted_above` are workspace for n numbers each.
     """
-    if n <= budget:
-        return n
     if budget == 0:
         return 0
     _, max_width, num_labels = shape
