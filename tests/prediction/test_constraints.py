@@ -15,8 +15,7 @@ from spansieve.crf import Known, given
 from spansieve.crf.evidence import Span
 from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.data.tokenizer import sequences_of_text
-from spansieve.decoding.character_constraints import placed
-from spansieve.decoding.constraints import Constraints, Rules, Support
+from spansieve.decoding.constraints import Constraints, Rules, Support, placed
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.heads import HEADS
 from spansieve.prediction.predictor import Predictor

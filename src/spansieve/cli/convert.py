@@ -11,8 +11,8 @@ from spansieve.cli.data import FORMAT_HELP, ReadOptions, read_options, show_note
 from spansieve.cli.inputs import read_labelled, read_with_warnings
 from spansieve.cli.options import DataFormat
 from spansieve.cli.outputs import Console
+from spansieve.data.example import ReaderWarnings
 from spansieve.data.formats import FORMATS, format_of, format_to_write, write_examples
-from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
 WRITABLE = ", ".join(name for name, format in FORMATS.items() if format.writer)

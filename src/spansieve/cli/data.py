@@ -11,10 +11,9 @@ from rich.table import Column, Table
 
 from spansieve.cli.options import JsonFile
 from spansieve.cli.outputs import Console, write_json
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats import FORMATS, format_of, read_examples
 from spansieve.data.formats.files import annotators_in
-from spansieve.data.reader_warnings import ReaderWarnings
 
 if TYPE_CHECKING:
     from spansieve.data.corpus_stats import DataReport, SplitReport

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from spansieve.data.example import DataError, Example, check_length
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.tokenizer import Token, sentence_spans, split_at, tokens_of_text
 from spansieve.segments import NamedSegment
 

@@ -216,16 +216,9 @@ class Decoder:
         """Filter, and find the best path in the same pass."""
         skip, inputs = self.settings.skip, (local_scores, global_scores, transition, lengths)
         kept = cpu.segments_from_scores(*inputs, skip=skip, threads=self.threads, limits=self.limits)
-        return CandidateScores(
-            FlatSegments(*kept.graph),
-            kept.score,
-            skip,
-            transition,
-            lengths,
-            self._dense(local_scores, global_scores),
-            self.threads,
-            best_path=(kept.max_score, kept.chosen[0]),
-        )
+        dense, best_path = self._dense(local_scores, global_scores), (kept.max_score, kept.chosen[0])
+        scored = (FlatSegments(*kept.graph), kept.score, transition, lengths, dense, self.threads)
+        return CandidateScores(*scored, skip, best_path)
 
     def _nested(
         self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray | None, lengths: np.ndarray
@@ -233,9 +226,7 @@ class Decoder:
         _check_numbers(global_scores)
         kept = cpu.filter_spans(local_scores, lengths, threads=self.threads, limits=self.limits)
         segments, dense = FlatSegments(*kept.graph), self._dense(local_scores, global_scores)
-        return NestedScores(
-            segments, dense.of_segments(segments), transition, lengths, local_scores.shape[1], dense, self.threads
-        )
+        return NestedScores(segments, dense.of_segments(segments), transition, lengths, dense, self.threads)
 
     def _dense(self, local_scores: np.ndarray, global_scores: np.ndarray) -> DenseScores:
         return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)

@@ -11,10 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spansieve.crf.evidence import (
-    FlatKnown,
-    candidates_left,
-)
+from spansieve.crf.evidence import FlatKnown, candidates_left
 from spansieve.crf.flat_segments import FlatSegments, index_in, outermost_first, sorted_by_end
 from spansieve.crf.kernels import ScoreError
 from spansieve.decoding.batch_scores import CandidateScores, NestedScores
@@ -55,9 +52,9 @@ class ListedSpans(NamedTuple):
             scores = np.append(scores, 0.0)[index_in(nodes, ranked)]  # what is required need not be listed
             ranked = nodes
         if is_nested:
-            return cls(NestedScores(ranked, scores, None, lengths, length, is_required=is_required), positions)
+            return cls(NestedScores(ranked, scores, None, lengths, is_required=is_required), positions)
         transition = np.zeros((len(labels), len(labels)))
-        return cls(CandidateScores(ranked, scores, ~is_required, transition, lengths), positions)
+        return cls(CandidateScores(ranked, scores, transition, lengths, skip=~is_required), positions)
 
     def best(self) -> FlatSegments:
         """Return the spans of the largest score together, from left to right, a container first."""

@@ -24,27 +24,20 @@ ABSENT = -1  # the column of a tag that a classifier does not have
 LOWEST = -1e300  # stands for the largest number where all are -inf
 
 
-class LabelTags(NamedTuple):
-    """The ids of a label's tags by the position of a token in its segment; one may stand for two."""
-
-    first: int
-    inner: int
-    last: int
-    single: int
-
-
 class TagCodec:
     """A tag scheme: how segments are written as tags; tag 0 is O."""
 
     def __init__(self, labels: LabelSet, scheme: str) -> None:
         self.scheme = scheme
-        self.names = ["O", *(f"{prefix}-{name}" for name in labels for prefix in PREFIXES[scheme])]
-        self._of_label = [_label_tags(label, scheme) for label in range(1, len(labels))]
+        prefixes = PREFIXES[scheme]
+        self.names = ["O", *(f"{prefix}-{name}" for name in labels for prefix in prefixes)]
+        columns = [dict(zip(prefixes, range(first, len(self)))) for first in range(1, len(self), len(prefixes))]
+        self._of_label = [_variants(label, column, scheme)[0] for label, column in enumerate(columns, start=1)]
         self.opened = np.zeros(len(self.names), np.int64)  # the label of which a tag opens a segment; 0: of none
         self.label_of_tag = np.zeros(len(self.names), np.int64)
-        for label, tags in enumerate(self._of_label, start=1):
-            self.opened[[tags.first, tags.single]] = label
-            self.label_of_tag[list(tags)] = label
+        for variant in self._of_label:
+            self.opened[variant.entries] = variant.label
+            self.label_of_tag[list(variant[1:5])] = variant.label
 
     def __len__(self) -> int:
         return len(self.names)
@@ -213,12 +206,6 @@ class _Step(NamedTuple):
         if rows.any():
             product[rows] = np.logaddexp.reduce(vectors[rows, :, None] + self.logs, axis=1)
         return product
-
-
-def _label_tags(label: int, scheme: str) -> LabelTags:
-    prefixes = PREFIXES[scheme]
-    first = 1 + (label - 1) * len(prefixes)
-    return LabelTags(first, first + 1, *((first + 1, first) if scheme == "BIO" else (first + 2, first + 3)))
 
 
 # ---- The tags of others ----------------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from spansieve.crf.flat_segments import FlatSegments, covered_tokens
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
 from spansieve.decoding.decoders import DecoderSettings, Kind
-from spansieve.models.head import Head, HeadGold, Ranges, Unknown, dense_shape, known_of
-from spansieve.models.soft_targets import SoftTargets
+from spansieve.models.head import Head, HeadGold, Ranges, SoftTargets, Unknown, dense_shape, known_of
 from spansieve.segments import LabelSet, Segment
 
 

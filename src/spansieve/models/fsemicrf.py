@@ -12,9 +12,8 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.crf.losses import with_margin
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.head import Head, HeadGold
-from spansieve.models.soft_targets import SoftTargets
-from spansieve.nn.span_scorers import prefix_sums, span_scorer, span_sums
+from spansieve.models.head import Head, HeadGold, SoftTargets
+from spansieve.nn.span_scorers import prefix_sums, span_sums
 from spansieve.segments import LabelSet
 
 
@@ -32,9 +31,7 @@ class FSemiCRF(FilteredHead):
         super().__init__(config, labels, size, max_width)
         num_labels = len(labels)
         self.skip, self.margin, self.score_null = config.skip, config.margin, config.score_null
-        self.scorer = span_scorer(
-            config.features, size, config.hidden_size, max_width, num_labels, sets=2, dropout=config.dropout
-        )
+        self.scorer = self.scorer_of(config, size, num_labels, sets=2)
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:

@@ -12,9 +12,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments
 from spansieve.crf.kernels import FilterLimits
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.head import HeadGold
-from spansieve.models.soft_targets import SoftTargets
-from spansieve.nn.span_scorers import span_scorer
+from spansieve.models.head import HeadGold, SoftTargets
 from spansieve.segments import LabelSet
 
 
@@ -34,9 +32,7 @@ class FilterOnly(WithoutTransitions):
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
-        self.scorer = span_scorer(
-            config.features, size, config.hidden_size, max_width, len(labels), sets=1, dropout=config.dropout
-        )
+        self.scorer = self.scorer_of(config, size, len(labels))
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         return {"filtering": self.filtering_loss(self.scores(vectors)[0], gold)}
@@ -72,9 +68,7 @@ class GlobalSelection(WithoutTransitions):
         super().__init__(config, labels, size, max_width)
         self.skip = config.skip
         # The local scores, and one more: of the span as such.
-        self.scorer = span_scorer(
-            config.features, size, config.hidden_size, max_width, len(labels) + 1, sets=1, dropout=config.dropout
-        )
+        self.scorer = self.scorer_of(config, size, len(labels) + 1)
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
         local_scores, span_scores = self.scores(vectors)

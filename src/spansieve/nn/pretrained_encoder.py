@@ -114,9 +114,7 @@ class PretrainedEncoder(Encoder):
     # ---- On the host -------------------------------------------------------------------------------------------------
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        arrays = self.layout.features_of_one(sentences[0], self.subwords) if len(sentences) == 1 else None
-        if arrays is None:
-            arrays = self.layout.features(sentences, self.subwords)
+        arrays = self.layout.features(sentences, self.subwords)
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -127,29 +127,6 @@ class SubwordLayout:
         # For every token its first and last subword among those kept, which are in order.
         arrays["first"], arrays["last"] = padded(bounds[:-1], lengths), padded(bounds[1:] - 1, lengths)  # (B, L)
         arrays["num_tokens"] = lengths
-        return arrays
-
-    def features_of_one(self, sentence: Sequence[str], subwords_of: SubwordCache) -> dict[str, np.ndarray] | None:
-        """The same as `features` gives of a single sentence, soon: by lists, of which arrays are made in the end. None
-        where it does not fit into one window."""
-        cuts = [cut or (self.unknown,) for cut in subwords_of(sentence)]
-        ends = list(accumulate(map(len, cuts)))
-        size = ends[-1] if ends else 0
-        if not 0 < size <= self.capacity:
-            return None
-        before, width = len(self.before), len(self.before) + size + len(self.after)
-        arrays: dict[str, np.ndarray] = {
-            "input_ids": np.array([[*self.before, *chain.from_iterable(cuts), *self.after]], np.int64),
-            "attention_mask": np.ones((1, width), np.int64),
-            "kept": np.arange(before, before + size),
-        }
-        if self.casing:
-            arrays["casing"] = np.zeros((1, width), np.int64)
-            casings = [casing_of(token) for token, cut in zip(sentence, cuts) for _ in cut]
-            arrays["casing"][0, before : before + size] = casings
-        last = np.array([ends], np.int64)
-        arrays["first"], arrays["last"] = last - [[len(cut) for cut in cuts]], last - 1
-        arrays["num_tokens"] = np.array([len(cuts)], np.int64)
         return arrays
 
     def _windows(self, subwords: np.ndarray, casings: np.ndarray | None, bounds: np.ndarray) -> dict[str, np.ndarray]:

@@ -70,8 +70,8 @@ def _of_file(file: IO[bytes], path: Path, most: int | None) -> WordVectors:
     if len(fields) == 2 and all(field.isdigit() for field in fields):
         count, size = map(int, fields)
         _check_size(size, path)
-        start = file.peek(MAX_LINE)[:MAX_LINE]  # type: ignore[attr-defined]
-        if len(start.split(b"\n", 1)[0].split()) == size + 1 and _numbers(start.split(b"\n", 1)[0], size) is not None:
+        start = file.peek(MAX_LINE)[:MAX_LINE].split(b"\n", 1)[0]  # type: ignore[attr-defined]
+        if len(start.split()) == size + 1 and _numbers(start, size) is not None:
             words, vectors = _text(file, path, size, count, most, 2)
         else:
             words, vectors = _binary(file, path, size, count, most)
@@ -84,19 +84,9 @@ def _of_file(file: IO[bytes], path: Path, most: int | None) -> WordVectors:
             shown = first[:40].decode("utf-8", "replace").strip()
             raise ValueError(f"{path} line 1: {WANTED}; it begins with {shown!r}")
         _check_size(size, path)
-        words, vectors = _text(_Rest(first, file), path, size, None, most, 1)
+        file.seek(0)
+        words, vectors = _text(file, path, size, None, most, 1)
     return WordVectors.of_words(words, vectors)
-
-
-class _Rest:
-    """A file whose first line was read already."""
-
-    def __init__(self, first: bytes, file: IO[bytes]) -> None:
-        self._first, self._file = first, file
-
-    def readline(self, most: int) -> bytes:
-        line, self._first = self._first, b""
-        return line or self._file.readline(most)
 
 
 def _check_size(size: int, path: Path) -> None:
@@ -105,7 +95,7 @@ def _check_size(size: int, path: Path) -> None:
 
 
 def _text(
-    file: IO[bytes] | _Rest, path: Path, size: int, count: int | None, most: int | None, number: int
+    file: IO[bytes], path: Path, size: int, count: int | None, most: int | None, number: int
 ) -> tuple[list[str], np.ndarray]:
     """Read lines of a word and its numbers, the first of which is line `number` of the file."""
     words: list[str] = []

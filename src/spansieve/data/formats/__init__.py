@@ -9,9 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.example import Example
+from spansieve.data.example import IGNORED, Example, ReaderWarnings
 from spansieve.data.formats.detect import format_of as format_of
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from spansieve.data.alignment import Document, distinct_names, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.formats.files import files_in, files_of, in_pair, offset_in, read_lines, read_text, stem, write_text
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
 

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.formats.conll import Sentence, examples_of_columns
 from spansieve.data.formats.files import offset_in, parsed_json, read_text, write_text
 from spansieve.data.formats.label_studio import documents_of_tasks
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import Entity
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
