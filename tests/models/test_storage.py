@@ -19,6 +19,7 @@ from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import checksums, sealed
 from spansieve.persistence.manifest import ModelError
+from tests.damage import DAMAGES
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -102,17 +103,7 @@ def test_other_weights_than_the_models_own(builtin, tmp_path):
 # ---- What is not loaded ----------------------------------------------------------------------------------------------
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
-
-
-@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "encoder/tokenizer.json", "encoder/config.json"])
 def test_a_damaged_model_is_refused(pretrained, name, damage, tmp_path):
     folder = shutil.copytree(pretrained[1], tmp_path / "model")

@@ -14,26 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import (
-    CandidateDistribution,
-    Candidates,
-    candidate_mask,
-    candidates_of_mask,
-    checked_limits,
-    in_place,
-)
+from spansieve.crf.candidates import CandidateDistribution, Candidates, candidate_mask, checked_limits, in_place
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    check_disjoint,
-    dense_index,
-    flat_segments,
-    in_order,
-    named_at,
-    segments_by_index,
-    segments_by_sentence,
-    segments_by_start,
-)
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_by_index, segments_by_start
 from spansieve.crf.gold import Gold, Parts, Triples, entity_gold
 from spansieve.crf.kernels import FilterLimits, Sums, can, kernel_for, reference
 from spansieve.crf.kernels.semirings import Semiring
@@ -111,7 +94,7 @@ class FilteredSemiMarkov(CandidateDistribution):
         lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
         ready = None if gold is None else entity_gold(gold, scores, lengths)
         if ready is not None and ready.segments is not None:
-            check_disjoint(ready.segments)
+            ready.segments.check_disjoint()
         local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
         local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
         inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready, skip, limits)
@@ -120,31 +103,21 @@ class FilteredSemiMarkov(CandidateDistribution):
             return (FilteredOnCpuDense if is_dense_cheaper else FilteredOnCpu)(inputs, kernel)
         if can(kernel, "dense_filtered_sums"):
             return FilteredOnCuda(inputs, kernel)
-        mask = candidate_mask(local_scores, lengths, ready, skip, limits)
-        candidates = Candidates(*candidates_of_mask(mask), lengths, num_tokens, max_width)
+        candidates = Candidates.of_mask(candidate_mask(local_scores, lengths, ready, skip, limits), lengths)
         return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.filtered(semiring, scores, transition, self.candidates, self.skip)
 
-    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
-        if self._kernel is reference:
-            return super()._sums(scores, transition, with_marginals)
-        return self._kernel.filtered_sums(self.candidates, scores, transition, self.skip, with_marginals)
-
-    def _best(self) -> tuple[Tensor, list[Any]]:
-        if self._kernel is reference:
-            return super()._best()
-        max_score, is_chosen = self._kernel.filtered_best(
-            self.candidates, self.scores.detach(), self.transition.detach(), self.skip
-        )
-        return max_score, self._structures(is_chosen)
+    def _compiled(self, verb: str, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+        kernel = getattr(self._kernel, f"filtered_{verb}")
+        return kernel(self.candidates, scores, transition, self.skip, *options)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        return segments_by_sentence(self.candidates.on_host().where(is_part.cpu().numpy()))
+        return self.candidates.on_host().where(is_part.cpu().numpy()).by_sentence()
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        return self._parts_of_segments(in_order(flat_segments(structures)))
+        return self._parts_of_segments(flat_segments(structures).in_order())
 
     def _parts_of_gold(self, gold: Gold) -> Parts:
         if gold.segments is None:
@@ -173,7 +146,7 @@ class FilteredSemiMarkov(CandidateDistribution):
             at = int((~follows).argmax())
             where = "at the start" if begins[at] else "after the segment before it"
             raise ValueError(
-                f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand "
+                f"segmentation {segments.sentence[at]} is outside the support: {segments.named(at)} cannot stand "
                 f"{where}: the two overlap or leave room for a candidate between, and only maximal ones are paths "
                 "(skip=True allows any)"
             )
@@ -377,7 +350,7 @@ class FilteredOnCuda(FilteredFromScores):
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]
-        return Candidates(*candidates_of_mask(self.is_candidate), self.lengths, *self.scores.shape[1:3])
+        return Candidates.of_mask(self.is_candidate, self.lengths)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return super()._total(semiring, scores.flatten(1)[:, self._index], transition)

@@ -12,16 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    check_segments,
-    covered_tokens,
-    dense_index,
-    flat_segments,
-    in_order,
-    integers,
-    offsets_of,
-)
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, integers, offsets_of
 from spansieve.crf.validation import arrays_to_device
 
 Triples = Sequence[Sequence[tuple[int, int, int]]]  # (start, end, label), or Segments: those of each sentence
@@ -88,11 +79,11 @@ class Gold:
             raise ValueError(
                 f"gold must be one sequence of segments per sentence, {num_sentences}, got {len(segments)}"
             )
-        flat = in_order(flat_segments(segments))
+        flat = flat_segments(segments).in_order()
         limits = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths)
-        check_segments(flat, limits, max_width, num_labels, lowest_label=0)
+        flat.check(limits, max_width, num_labels, lowest_label=0)
         arrays = _part_arrays(dense_index(flat, shape), flat.sentence, flat.label, num_sentences, num_labels)
-        *parts, covered = arrays_to_device((*arrays, covered_tokens(flat, num_tokens)), torch.device(device))
+        *parts, covered = arrays_to_device((*arrays, flat.covered_tokens(num_tokens)), torch.device(device))
         return cls(tuple(shape), Parts(*parts), flat, covered)
 
     @classmethod
@@ -131,5 +122,5 @@ def entity_gold(gold: Triples | Gold, scores: Tensor, lengths: Tensor) -> Gold:
     if not is_checked or not ready.segments.label.all():
         num_sentences, num_tokens, max_width, num_labels = scores.shape
         limits = np.full(num_sentences, num_tokens) if limits is None else limits
-        check_segments(ready.segments, limits, max_width, num_labels)
+        ready.segments.check(limits, max_width, num_labels)
     return ready

@@ -30,6 +30,13 @@ def check_length(text: str, location: str) -> None:
         raise DataError(f"{location}: a text must have at most {MAX_TEXT:,} characters, got {len(text):,}; {way_out}")
 
 
+def check_span(start: int, end: int, text: str, location: str) -> None:
+    """Refuse an entity that is not within its text."""
+    if not 0 <= start <= end <= len(text):
+        limits = f"the {len(text)} characters of its text"
+        raise DataError(f"{location}: an entity must lie within {limits}, got {start} to {end}")
+
+
 class ReaderWarnings:
     """Warnings of a reader or writer: how often each thing happened, and where first.
 

@@ -14,21 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from spansieve.crf.evidence import (
-    DepthLabels,
-    FlatKnown,
-    Known,
-    Left,
-    Pair,
-    are_among,
-    candidates_left,
-    impossible_segments,
-    in_banned_pair,
-)
-from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, offsets_of, outermost_first, sorted_by_end
+from spansieve.crf.evidence import DepthLabels, FlatKnown, Known, Left, Pair, in_banned_pair
+from spansieve.crf.flat_segments import FlatSegments, dense_index, segments_of_starts, sorted_by_end
 from spansieve.crf.kernels import cpu
 from spansieve.crf.tag_automaton import WatchedTags, tag_pairs
 from spansieve.decoding.tag_codec import Chain, TagCodec
+from spansieve.segments import Segment
 
 
 class BatchScores(Protocol):
@@ -79,15 +70,12 @@ class ChainScores:
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         if not len(segments.start):
             return np.zeros(0)
-        automaton, scores, transition = self._chain
-        tags_of = None if automaton is None else automaton.of_segment
-        return self.codec.probabilities(Chain.from_scores(scores, transition, self.lengths), segments, tags_of)
+        chain = Chain.from_scores(*self._chain[1:], self.lengths)
+        return self.codec.probabilities(chain, segments, self._tags_of)
 
     def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
-        automaton, scores, transition = self._chain
-        tags_of = None if automaton is None else automaton.of_segment
-        chain, opened = Chain.from_scores(scores, transition, self.lengths), self._by_label(self.codec.opened)
-        rows, values = self.codec.likely_segments(chain, opened, least, tags_of)
+        chain, opened = Chain.from_scores(*self._chain[1:], self.lengths), self._by_label(self.codec.opened)
+        rows, values = self.codec.likely_segments(chain, opened, least, self._tags_of)
         segments, order = sorted_by_end([np.array(rows, np.int64).reshape(-1, 4).T], len(self.lengths))
         return segments, np.array(values)[order]
 
@@ -106,6 +94,10 @@ class ChainScores:
         for y in range(1, self.codec.num_labels + 1):
             sums[..., y] = marginals[..., label == y].sum(-1, dtype=np.float64)
         return sums
+
+    def _tags_of(self, b: int, segment: Segment) -> list[int]:
+        automaton = self._chain[0]
+        return self.codec.of_segment(segment) if automaton is None else automaton.of_segment(b, segment)
 
     @cached_property
     def _chain(self) -> tuple[WatchedTags | None, np.ndarray, np.ndarray]:
@@ -133,15 +125,13 @@ class SegmentScores:
 
     def given(self, known: Sequence[Known], banned: Collection[Pair]) -> SegmentScores:
         shape = self.scores.shape
-        is_impossible = impossible_segments(FlatKnown.of(known, self.lengths, shape[3], shape[2]), shape)
+        is_impossible = FlatKnown.of(known, self.lengths, shape[3], shape[2]).impossible_segments(shape)
         scores = np.where(is_impossible, np.float32(-np.inf), self.scores)
         return replace(self, scores=scores, transition=_without_pairs(self.transition, banned))
 
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         max_score, widths, labels = cpu.semi_markov_best(self.scores, self.transition, self.lengths, self.threads)
-        sentence, start = index = labels.nonzero()
-        offsets = offsets_of(sentence, len(self.lengths))
-        return max_score, FlatSegments(offsets, start, start + widths[index], labels[index])
+        return max_score, segments_of_starts(widths, labels)
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         return self._marginals.reshape(-1)[dense_index(segments, self.scores.shape)]
@@ -209,7 +199,7 @@ class _OfCandidates:
         return len(self.transition) if self.dense is None else self.dense.scores.shape[3]
 
     def _index_of(self, segments: FlatSegments) -> np.ndarray:
-        return index_in(segments, self.segments)
+        return segments.index_in(self.segments)
 
     def _weighted(self, marginals: np.ndarray, segments: FlatSegments) -> np.ndarray:
         return marginals if self.dense is None else self.dense.weighted(marginals, segments)
@@ -219,7 +209,7 @@ class _OfCandidates:
         assert self.dense is not None
         _, num_tokens, max_width, num_labels = self.dense.scores.shape
         flat = FlatKnown.of(known, self.lengths, num_labels, max_width, nested)
-        left = candidates_left(self.segments, flat, num_tokens, nested)
+        left = flat.candidates_left(self.segments, num_tokens, nested)
         return left, {"segments": left.nodes, "scores": self.dense.of_segments(left.nodes)}
 
     def _arguments(self, label: np.ndarray, transition: np.ndarray, **options: Any) -> dict[str, Any]:
@@ -238,7 +228,7 @@ class CandidateScores(_OfCandidates):
 
     def given(self, known: Sequence[Known], banned: Collection[Pair]) -> CandidateScores:
         left, fields = self._left(known, nested=False)
-        may_skip = (are_among(left.nodes, self.segments) & self.skip) | in_banned_pair(left.nodes, banned)
+        may_skip = (left.nodes.are_among(self.segments) & self.skip) | in_banned_pair(left.nodes, banned)
         transition = _without_pairs(self.transition, banned)
         return replace(self, **fields, transition=transition, skip=may_skip & ~left.is_required, best_path=None)
 
@@ -284,7 +274,7 @@ class NestedScores(_OfCandidates):
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         max_score, is_chosen = cpu.nested_best(**self._graph)
         chosen = self.segments.where(is_chosen)
-        return max_score, chosen.ordered(outermost_first(chosen))
+        return max_score, chosen.outermost_first()
 
     @cached_property
     def _marginals(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spansieve.crf.evidence import Known, Pair, Span
+from spansieve.crf.flat_segments import first_clash
 from spansieve.segments import Entity, LabelSet, NamedSegment, Segment
 
 if TYPE_CHECKING:
@@ -158,14 +159,9 @@ class Support(NamedTuple):
             if self.max_width is not None and segment.width > self.max_width:
                 wide = f"is {segment.width} tokens wide, and the model has no entity wider than {self.max_width}"
                 raise ConstraintError(f"required {self._quoted(segment, tokens)} {wide}")
-        around: list[Segment] = []  # those that the next one lies within, or begins right behind
-        for segment in sorted(set(required), key=lambda s: (s.start, -s.end)):
-            while around and around[-1].end <= segment.start:
-                around.pop()
-            if around and not (self.takes_nested and segment.end <= around[-1].end and segment[:2] != around[-1][:2]):
-                both = f"{self._quoted(around[-1], tokens)} and {self._quoted(segment, tokens)}"
-                raise ConstraintError(f"required entities must not overlap, got {both}")
-            around.append(segment)
+        if pair := first_clash(set(required), self.takes_nested):
+            both = " and ".join(self._quoted(segment, tokens) for segment in pair)
+            raise ConstraintError(f"required entities must not overlap, got {both}")
 
     def _segment(self, one: NamedSegment, tokens: Sequence[str]) -> Segment:
         return Segment(*_within(one, tokens), self._id(one.label))

@@ -86,21 +86,15 @@ class Decoded(NamedTuple):
         offsets, start, end, label = self.segments
         labels = np.array(names, object).take(label).tolist()
         # A named tuple's own constructor is Python code, and takes three times as long.
-        new = tuple.__new__
-        segments = list(map(new, repeat(NamedSegment), zip(start.tolist(), end.tolist(), labels)))
-        values = None if self.probabilities is None else self.probabilities.tolist()
-        bounds = offsets.tolist()
-        if len(bounds) == 2:
-            predictions = [Prediction(segments, values)]
-        elif values is None:
-            predictions = [Prediction(segments[a:z], None) for a, z in zip(bounds, bounds[1:])]
-        else:
-            predictions = [new(Prediction, (segments[a:z], values[a:z])) for a, z in zip(bounds, bounds[1:])]
+        segments = list(map(tuple.__new__, repeat(NamedSegment), zip(start.tolist(), end.tolist(), labels)))
+        values, bounds = None if self.probabilities is None else self.probabilities.tolist(), offsets.tolist()
+        rows = zip(bounds, bounds[1:])
+        predictions = [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in rows]
         if self.coverage is None:
             return predictions
         assert self.expected is not None
-        rows = zip(predictions, self.coverage, self.expected)
-        return [CoveredPrediction.of(one, covered[:, 1:], counts[1:]) for one, covered, counts in rows]
+        covered = zip(predictions, self.coverage, self.expected)
+        return [CoveredPrediction.of(one, tokens[:, 1:], counts[1:]) for one, tokens, counts in covered]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:

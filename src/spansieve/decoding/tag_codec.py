@@ -22,6 +22,7 @@ from spansieve.segments import LabelSet, Segment
 PREFIXES = {"BIO": "BI", "BIOES": "BIES"}
 ABSENT = -1  # the column of a tag that a classifier does not have
 LOWEST = -1e300  # stands for the largest number where all are -inf
+TagsOf = Callable[[int, Segment], list[int]]  # the tags of a segment of sentence b
 
 
 class TagCodec:
@@ -81,31 +82,20 @@ class TagCodec:
         sentence, start = np.divmod(first, num_tokens + 1)
         return FlatSegments(offsets_of(sentence, num_sentences), start, start + last - first, opened[first])
 
-    def probabilities(
-        self, chain: Chain, segments: FlatSegments, tags_of: Callable[[int, Segment], list[int]] | None = None
-    ) -> np.ndarray:
-        """Return the probability of each segment: the part of Z of the sequences with its tags, all others free.
-
-        `tags_of` are the tags of a segment of sentence b, where those are not `of_segment`.
-        """
-        tags_of = tags_of or (lambda b, segment: self.of_segment(segment))
+    def probabilities(self, chain: Chain, segments: FlatSegments, tags_of: TagsOf) -> np.ndarray:
+        """Return the probability of each segment: the part of Z of the sequences with its tags, all others free."""
         columns = (segments.sentence.tolist(), *(column.tolist() for column in segments[1:]))
         pairs = [(b, Segment(start, end, label)) for b, start, end, label in zip(*columns)]
         return np.array([self._probability(chain, b, segment, tags_of(b, segment)) for b, segment in pairs])
 
     def likely_segments(
-        self,
-        chain: Chain,
-        opened: np.ndarray,
-        least: float,
-        tags_of: Callable[[int, Segment], list[int]] | None = None,
+        self, chain: Chain, opened: np.ndarray, least: float, tags_of: TagsOf
     ) -> tuple[list[tuple[int, int, int, int]], list[float]]:
         """Return every segment more probable than this, as (sentence, start, end, label), and its probability.
 
         A segment goes on while that it does is more probable: of such beginnings a token is part of at most 1 / least.
-        `opened[b, i, y]` is P(a segment of label y starts at token i); `tags_of` as in `probabilities`.
+        `opened[b, i, y]` is P(a segment of label y starts at token i).
         """
-        tags_of = tags_of or (lambda b, segment: self.of_segment(segment))
         rows, values = [], []
         for b, start, label in zip(*(column.tolist() for column in np.nonzero(opened > least))):
             for end in range(start + 1, int(chain.lengths[b]) + 1):

@@ -123,17 +123,13 @@ def _text(
             numbers.append(values)
         block = _floats(b" ".join(numbers), len(lines) * size)
         if block is None or not np.isfinite(block).all():
-            bad = next(i for i, text in enumerate(numbers) if not _is_finite(text, size))
+            parsed = (_floats(text, size) for text in numbers)
+            bad = next(i for i, values in enumerate(parsed) if values is None or not np.isfinite(values).all())
             where = f"{path} line {number + len(words) - len(lines) + bad}"
             shown = numbers[bad][:60].decode("utf-8", "replace")
             raise ValueError(f"{where}: must be a word and {size:,} finite numbers, got {shown!r}")
         blocks.append(block.reshape(-1, size))
     return words, np.concatenate(blocks)
-
-
-def _is_finite(text: bytes, size: int) -> bool:
-    values = _floats(text, size)
-    return values is not None and bool(np.isfinite(values).all())
 
 
 def _numbers(line: bytes, size: int) -> np.ndarray | None:

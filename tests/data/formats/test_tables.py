@@ -8,8 +8,7 @@ import json
 import pytest
 
 from spansieve.data.example import DataError, Example, ReaderWarnings
-from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.formats.detect import format_of
+from spansieve.data.formats import format_of, read_examples, write_examples
 from spansieve.data.formats.tables import read_texts
 
 ENTITIES = """text,start,end,label

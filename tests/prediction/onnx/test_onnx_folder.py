@@ -19,6 +19,7 @@ from spansieve.prediction.onnx import ModelError, export, is_export, load
 from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.onnx.folder import MANIFEST, check_free, new_export
 from spansieve.prediction.onnx.graph_validation import PERMITTED
+from tests.damage import DAMAGES
 from tests.hostile.folders import GRAPHS, arrays
 from tests.prediction.onnx.taggers import drawn_tagger
 
@@ -79,17 +80,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
 # ---- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
-
-
-@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["manifest.json", "encoder.onnx", "scorers.onnx", "decoder.npz", "tokenizer.json"])
 def test_a_damaged_export_is_refused(subwords, name, damage, tmp_path):
     folder = shutil.copytree(subwords[1], tmp_path / "export")

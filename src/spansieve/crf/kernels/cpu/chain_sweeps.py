@@ -157,7 +157,7 @@ def _forward(scores, length, weights, space):
         if i > 0:
             _multiply(alpha[i - 1], weights, space.product)
         else:
-            _fill(space.product, 1.0)
+            space.product[:] = 1.0
         _weighted(space.exps[i], space.product, 1.0 / space.scale[i - 1] if i > 0 else 1.0, alpha[i])
         space.scale[i] = total = _sum(alpha[i])
         if total == 0.0 or any_between(alpha[i], 0.0, LEAST * total):
@@ -185,7 +185,7 @@ def _backward(length, transposed, space, marginals):
         if i < length - 1:
             _multiply(ahead[i + 1], transposed, beta)
         else:
-            _fill(beta, 1.0)
+            beta[:] = 1.0
         total = _dot(alpha[i], beta)
         if total == 0.0:
             return False
@@ -230,12 +230,6 @@ def _add_rows(values, at, step, rows, count, out):
         k += 16
     if k < padded:
         weighted_rows_8(values, at, step, rows, k, padded, count, out, k)
-
-
-@compiled
-def _fill(values, value):
-    for y in range(values.size):
-        values[y] = value
 
 
 @compiled

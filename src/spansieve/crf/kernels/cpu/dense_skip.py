@@ -149,7 +149,8 @@ def _num_kept(local_scores, lengths, labels_per_span, budget):
     kept = 0.0
     num_spans = 0
     for length in lengths:
-        spans = _num_spans(max(0, length), local_scores.shape[2])
+        longest = min(max(0, length), local_scores.shape[2])
+        spans = longest * max(0, length) - longest * (longest - 1) // 2
         num_spans += spans
         kept += min(share * spans, budget)
     return kept, num_spans
@@ -172,9 +173,3 @@ def _kept_per_span(local_scores, lengths, labels_per_span):
             kept += min(above, labels_per_span)
             spans += 1
     return kept / spans if spans > 0 else 0.0
-
-
-@compiled
-def _num_spans(length, max_width):
-    longest = min(length, max_width)
-    return longest * length - longest * (longest - 1) // 2

@@ -128,9 +128,7 @@ def _within_budget(row, shape, spans, n, budget, above, sorted_above):
     for c in range(n):
         if above[c] > least or (above[c] == least and vacant > 0):
             vacant -= above[c] == least
-            for k in range(3):
-                spans[k, kept] = spans[k, c]
-            kept += 1
+            kept = _keep(spans, c, kept)
     return kept
 
 
@@ -176,9 +174,7 @@ def _overlapping(spans, n, covered):
     kept = 0
     for c in range(n):
         if covered[spans[1, c]] > covered[spans[0, c]]:
-            for k in range(3):
-                spans[k, kept] = spans[k, c]
-            kept += 1
+            kept = _keep(spans, c, kept)
     return kept
 
 
@@ -216,7 +212,13 @@ def _without_repeats(spans, n):
         for row in range(3):
             is_repeat = is_repeat and spans[row, c] == spans[row, kept - 1]
         if not is_repeat:
-            for row in range(3):
-                spans[row, kept] = spans[row, c]
-            kept += 1
+            kept = _keep(spans, c, kept)
     return kept
+
+
+@compiled
+def _keep(spans, c, kept):
+    """Move column c behind those kept so far; how many are kept now."""
+    for row in range(3):
+        spans[row, kept] = spans[row, c]
+    return kept + 1
