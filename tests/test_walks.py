@@ -48,7 +48,7 @@ BESIDE = {
         "data/formats/jsonl.py",
     ),
     *("crf/kernels/__init__.py", "crf/kernels/cpu/jit.py", "crf/kernels/cpu/simd.py"),
-    *("crf/kernels/cpu/sentence_filter.py", "crf/kernels/cpu/filtered_sweeps.py"),
+    "crf/kernels/cpu/filtered_sweeps.py",
 }
 
 

@@ -75,21 +75,19 @@ class FilteredHead(Head):
             is_kept=torch.from_numpy(is_free | is_touched),
         )
 
-    def log_prob(
-        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
-    ) -> Tensor:
+    def log_prob(self, local_scores: Tensor, global_scores: Tensor, lengths: Tensor, gold: HeadGold) -> Tensor:
         """log P(gold) or, where gold is known in part, of all that agrees with it, (B,). Both training rules hold."""
         structures = gold.structures
         local_scores, limits = self.for_loss(local_scores)
         if gold.known is None:
-            inputs = (local_scores, global_scores, transition, lengths, structures)
+            inputs = (local_scores, global_scores, self.transition, lengths, structures)
             graph = FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **limits._asdict())
             return graph.log_prob(structures)
         mask = candidate_mask(local_scores.detach(), lengths, structures, skip=True, limits=limits)
         if not self.skip:  # what is clear of gold, and known to be none, would leave no path that agrees
             assert gold.is_kept is not None
             mask &= gold.is_kept[..., None]
-        paths = FilteredSemiMarkov(Candidates.of_mask(mask, lengths), global_scores, transition, self.skip)
+        paths = FilteredSemiMarkov(Candidates.of_mask(mask, lengths), global_scores, self.transition, self.skip)
         return given(paths, gold.known, remove=False).log_partition - paths.log_partition
 
     def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:
@@ -128,17 +126,17 @@ class FilteredHead(Head):
         return self.filtering_weight * as_null.index_add(0, targets.sentence, targets.probability * surplus)
 
     def soft_log_partition(
-        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, targets: SoftTargets
+        self, local_scores: Tensor, global_scores: Tensor, lengths: Tensor, targets: SoftTargets
     ) -> Tensor:
         """Compute log Z of the paths that the global loss is over, (B,), through all that the targets have, too."""
         local_scores, limits = self.for_loss(local_scores)
         if not self.is_loss_filtered:
-            inputs = (local_scores, global_scores, transition, lengths)
+            inputs = (local_scores, global_scores, self.transition, lengths)
             return FilteredSemiMarkov.from_scores(*inputs, skip=True, **limits._asdict()).log_partition
         mask = candidate_mask(local_scores.detach(), lengths, None, True, limits)
         mask.view(-1).index_fill_(0, targets.part, True)
         candidates = Candidates.of_mask(mask, lengths)
-        return FilteredSemiMarkov(candidates, global_scores, transition, skip=True).log_partition
+        return FilteredSemiMarkov(candidates, global_scores, self.transition, skip=True).log_partition
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return structure  # a path has no null segments
@@ -224,7 +222,7 @@ class GlobalSelection(WithoutTransitions):
         labelled = self._labelled_as_gold(local_scores, gold)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
-            "segmentation": -self.log_prob(labelled, span_scores, self.transition, lengths, gold),
+            "segmentation": -self.log_prob(labelled, span_scores, lengths, gold),
         }
 
     def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:

@@ -39,13 +39,13 @@ class FSemiCRF(FilteredHead):
         filtered = with_margin(local_scores, self.margin)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
-            "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
+            "segmentation": -self.log_prob(filtered, global_scores, lengths, gold),
         }
 
     def distillation_losses(self, vectors: Tensor, lengths: Tensor, targets: SoftTargets) -> dict[str, Tensor]:
         local_scores, global_scores = self.learned_scores(vectors)
         filtered = with_margin(local_scores, self.margin)
-        log_partition = self.soft_log_partition(filtered, global_scores, self.transition, lengths, targets)
+        log_partition = self.soft_log_partition(filtered, global_scores, lengths, targets)
         return {
             "filtering": self.soft_filtering_loss(local_scores, lengths, targets),
             "segmentation": log_partition - targets.expected_score(global_scores, self.transition),
@@ -86,10 +86,8 @@ class Nested(FSemiCRF):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)
 
-    def log_prob(
-        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
-    ) -> Tensor:
-        inputs = (local_scores, global_scores, transition, lengths, gold.structures)
+    def log_prob(self, local_scores: Tensor, global_scores: Tensor, lengths: Tensor, gold: HeadGold) -> Tensor:
+        inputs = (local_scores, global_scores, self.transition, lengths, gold.structures)
         sets = NestedSegments.from_scores(*inputs, **self.limits._asdict())
         if gold.known is None:
             return sets.log_prob(gold.structures)
