@@ -13,8 +13,6 @@ import gzip
 import io
 import warnings
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -36,7 +34,7 @@ def read_vectors(path: str | Path, max_vectors: int | None = None) -> WordVector
     """Read word vectors, the first `max_vectors` of them: files have the most frequent words first. Raises ValueError
     with the line where a file is no such, or damaged."""
     place = Path(path)
-    with _refusing(place):
+    try:
         if place.is_dir():
             return _of_folder(place, max_vectors)
         if place.is_file():
@@ -48,15 +46,9 @@ def read_vectors(path: str | Path, max_vectors: int | None = None) -> WordVector
             found = next(Path(spec.submodule_search_locations[0]).glob("*/vocab/vectors"), None)
             if found is not None:
                 return _of_spacy(found.parent, max_vectors)
-    raise ValueError(f"{WANTED}; there is no {path}")
-
-
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    try:
-        yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is damaged or cut short: {error}") from error
+        raise ValueError(f"{place} is damaged or cut short: {error}") from error
+    raise ValueError(f"{WANTED}; there is no {path}")
 
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
