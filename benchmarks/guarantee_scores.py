@@ -28,9 +28,9 @@ from benchmarks.result_page import this_machine
 from spansieve.config import BUILTIN, Config, preset, with_settings
 from spansieve.data.example import Example
 from spansieve.decoding.prediction import Prediction
+from spansieve.models.filtered import FilterOnly
 from spansieve.models.head import HeadGold
 from spansieve.models.heads import register_head
-from spansieve.models.span_selection import FilterOnly
 from spansieve.models.storage import load_model
 from spansieve.models.torch_backend import Scored, predict_segments
 from spansieve.prediction.predictor import Predictor

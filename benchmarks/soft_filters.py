@@ -21,8 +21,8 @@ from benchmarks.process_usage import least_times, peak_memory
 from benchmarks.result_page import ResultPage, Table
 from benchmarks.timings import Contender, one_thread
 from spansieve.crf import FilteredSemiMarkov
-from spansieve.crf.filtered_by_device import FilteredOnCpuDense
-from spansieve.crf.kernels.cpu import dense_filter
+from spansieve.crf.filtered_semi_markov import FilteredOnCpuDense
+from spansieve.crf.kernels.cpu import dense_skip
 
 LISTED, EVERY_SPAN, LIBRARY = "listed", "every span", "the library"
 SIZES = ((32, 12), (128, 12), (32, 4))  # tokens and widths
@@ -99,19 +99,19 @@ def run_forms(
 
 
 def forms_of(kept: SoftFilter) -> list[Contender]:
-    forms = {LISTED: math.inf, EVERY_SPAN: 0.0, LIBRARY: dense_filter.DENSE_FROM}
+    forms = {LISTED: math.inf, EVERY_SPAN: 0.0, LIBRARY: dense_skip.DENSE_FROM}
     tasks = kept.tasks().items()
     return [Contender(task, name, _forced(run, at)) for task, run in tasks for name, at in forms.items()]
 
 
 def _forced(run: Callable[[], object], dense_from: float) -> Callable[[], object]:
     def forced() -> object:
-        before = dense_filter.DENSE_FROM
-        dense_filter.DENSE_FROM = dense_from
+        before = dense_skip.DENSE_FROM
+        dense_skip.DENSE_FROM = dense_from
         try:
             return run()
         finally:
-            dense_filter.DENSE_FROM = before
+            dense_skip.DENSE_FROM = before
 
     return forced
 
@@ -230,7 +230,7 @@ def soft_filters_page(rows: Sequence[dict], bounded: Sequence[dict]) -> ResultPa
         "soft_filters_cpu",
         "Softer filters",
         [
-            ABOUT.format(dense_from=dense_filter.DENSE_FROM),
+            ABOUT.format(dense_from=dense_skip.DENSE_FROM),
             draw(rows),
             Table(break_even(rows), "Where the two break even, and what the choice is worth", ABOUT_BREAK_EVEN),
             Table(bounded, "What a budget bounds", ABOUT_BUDGET),
@@ -254,7 +254,7 @@ def draw(rows: Sequence[dict]) -> Figure:
         at = [float(row["candidates a span"]) for row in here]
         for name, style in STYLES.items():
             axes.plot(at, [row[f"{name}, µs"] for row in here], label=name, markersize=4, **style)
-        axes.axvline(dense_filter.DENSE_FROM, color=QUIET_COLOUR, linestyle=":")
+        axes.axvline(dense_skip.DENSE_FROM, color=QUIET_COLOUR, linestyle=":")
         axes.set(xscale="log", yscale="log", title=f"{task}, Y = {num_labels}{', budget' if has_budget else ''}")
         axes.title.set_fontsize(10)
     for axes in grid[-columns:]:

@@ -1,4 +1,4 @@
-"""Files damaged as disks and networks damage them."""
+"""Ways to damage a file that was written whole."""
 
 from __future__ import annotations
 
@@ -15,3 +15,6 @@ def flip(path: Path) -> None:
 def cut(path: Path) -> None:
     """Cut off the end."""
     path.write_bytes(path.read_bytes()[:-3])
+
+
+DAMAGES = [flip, cut, Path.unlink]

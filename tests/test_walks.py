@@ -47,8 +47,8 @@ BESIDE = {
         "data/formats/files.py",
         "data/formats/jsonl.py",
     ),
-    *("crf/kernels/__init__.py", "crf/kernels/cpu/jit.py", "crf/kernels/cpu/simd.py", "crf/kernels/cpu/sums.py"),
-    *("crf/kernels/cpu/sentence_filter.py", "crf/kernels/cpu/filtered_sweeps.py"),
+    *("crf/kernels/__init__.py", "crf/kernels/cpu/jit.py", "crf/kernels/cpu/simd.py"),
+    "crf/kernels/cpu/filtered_sweeps.py",
 }
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats import read_examples
 from spansieve.data.overlap_resolution import flat_examples
-from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.training.run_folder import fingerprint
 
 SAMPLE = "sample"

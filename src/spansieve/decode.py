@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spansieve.crf.flat_segments import FlatSegments, index_in, outermost_first, sorted_by_end
+from spansieve.crf.flat_segments import FlatSegments, sorted_by_end
 from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints
 from spansieve.decoding.listed_spans import ListedSpans, above_cutoff, read_spans
 from spansieve.decoding.prediction import DecodedSegment, KBest, check_choice
@@ -97,7 +97,7 @@ class Segmentations(ABC):
         segments, values = self._marginals
         is_kept = values >= min_probability
         segments, values = segments.where(is_kept), values[is_kept]
-        order = outermost_first(segments)
+        order = segments.outermost_order
         return self._named(segments.ordered(order), values[order])
 
     def top_k(self, k: int) -> list[list[KBest]]:
@@ -128,7 +128,7 @@ class Segmentations(ABC):
 
     def _probabilities(self, segments: FlatSegments) -> np.ndarray:
         among, values = self._marginals
-        return np.append(values, 0.0)[index_in(segments, among)]
+        return np.append(values, 0.0)[segments.index_in(among)]
 
     def _above(self, cutoff: float) -> tuple[FlatSegments, np.ndarray]:
         """Find the set with the largest sum of probability - cutoff."""
@@ -169,7 +169,7 @@ class _TokenSegmentations(Segmentations):
             check_possible(max_score, index, self.constraints)
             columns.append((np.array(index)[segments.sentence], *segments[1:]))
         segments, _ = sorted_by_end(columns, self.num_sentences)
-        return segments.ordered(outermost_first(segments))
+        return segments.outermost_first()
 
     @cached_property
     def _marginals(self) -> tuple[FlatSegments, np.ndarray]:

@@ -11,8 +11,8 @@ import torch
 from benchmarks import soft_filters
 from benchmarks.core_work import LOG_PARTITION, MODE, Work
 from benchmarks.soft_filters import EVERY_SPAN, LIBRARY, LISTED, SoftFilter
-from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense
-from spansieve.crf.kernels.cpu import dense_filter
+from spansieve.crf.filtered_semi_markov import FilteredOnCpu, FilteredOnCpuDense
+from spansieve.crf.kernels.cpu import dense_skip
 from tests.benchmarks.terminal import terminal as terminal
 
 SMALL = Work(4, num_sentences=3, num_tokens=8, max_width=3)
@@ -35,13 +35,13 @@ def test_each_form_is_forced_and_answers_as_the_other_does(monkeypatch, budget):
     made: list[str] = []
     for kind, name in ((FilteredOnCpuDense, EVERY_SPAN), (FilteredOnCpu, LISTED)):
         _tell_when_made(monkeypatch, kind, name, made)
-    before = dense_filter.DENSE_FROM
+    before = dense_skip.DENSE_FROM
     answers = {}
     for contender in soft_filters.forms_of(SoftFilter(SMALL, 1.5, budget)):
         made.clear()
         answers[contender.task, contender.name] = contender.run()
         assert contender.name in (*made, LIBRARY)
-    assert before == dense_filter.DENSE_FROM
+    assert before == dense_skip.DENSE_FROM
     assert answers[MODE, LISTED] == answers[MODE, EVERY_SPAN] == answers[MODE, LIBRARY]
     torch.testing.assert_close(answers[LOG_PARTITION, LISTED], answers[LOG_PARTITION, EVERY_SPAN])
 

@@ -16,9 +16,9 @@ from torch.testing import assert_close
 
 from spansieve import Segment
 from spansieve.crf import FilteredSemiMarkov, Known, given
-from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense
+from spansieve.crf.filtered_semi_markov import FilteredOnCpu, FilteredOnCpuDense
 from spansieve.crf.kernels import FilterLimits, reference
-from spansieve.crf.kernels.cpu import dense_filter, torch_api
+from spansieve.crf.kernels.cpu import dense_skip, torch_api
 from tests import oracle
 from tests.batches import Batch, random_batch
 from tests.contract import check_best, check_samples, check_scores, check_top_k, close, rounding
@@ -32,7 +32,7 @@ ALL_LABELS = FilterLimits(9)
 @contextmanager
 def dense_from(candidates_per_span: float):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense_filter, "DENSE_FROM", candidates_per_span)
+        patch.setattr(dense_skip, "DENSE_FROM", candidates_per_span)
         yield
 
 

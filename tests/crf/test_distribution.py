@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spansieve.crf import Distribution, FilteredSemiMarkov, LinearChain, SemiMarkov
-from spansieve.crf.gold import FlatParts, Parts
+from spansieve.crf.gold import Parts
 from spansieve.crf.kernels import reference
 from tests.contract import check, check_gradients, check_samples, check_top_k
 from tests.distributions import some_instance
@@ -96,7 +96,7 @@ class OneToken(Distribution):
         token = torch.tensor(structures).numpy()
         sentence = torch.arange(len(structures)).numpy()
         place = sentence * self.scores.shape[1] + token
-        return Parts.of(FlatParts(place, sentence, 0 * token, len(structures)), 1, "cpu")
+        return Parts.of(place, sentence, 0 * token, len(structures), 1)
 
     def _structures(self, is_part):
         return [int(row.int().argmax()) for row in is_part]

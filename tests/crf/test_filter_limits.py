@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from spansieve import Segment
 from spansieve.crf import Candidates, FilteredSemiMarkov, Gold, NestedSegments
-from spansieve.crf.candidates import candidate_mask, candidates_of_mask
+from spansieve.crf.candidates import candidate_mask
 from spansieve.crf.kernels import FilterLimits, cpu, reference
 from spansieve.crf.kernels.cpu import torch_api
 from tests import oracle
@@ -37,9 +37,8 @@ def test_what_is_kept(data, drawn, limits):
         ]
         assert [sorted(found) for found in for_training.segments()] == near
         ready, lengths = Gold.from_segments(gold, local_scores.shape), torch.tensor(drawn.lengths)
-        masked = candidates_of_mask(candidate_mask(local_scores, lengths, ready, skip, limits))
-        columns = (for_training.offsets, for_training.start, for_training.end, for_training.label)
-        assert all(map(torch.equal, masked, columns))
+        masked = Candidates.of_mask(candidate_mask(local_scores, lengths, ready, skip, limits), lengths)
+        assert all(map(np.array_equal, masked.on_host(), for_training.on_host()))
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(reference, id="reference"), pytest.param(torch_api, id="cpu")])

@@ -6,7 +6,7 @@ import numpy as np
 
 from spansieve import Segment
 from spansieve.crf import flat_segments
-from spansieve.crf.flat_segments import FlatSegments, segments_by_index, segments_by_sentence
+from spansieve.crf.flat_segments import FlatSegments, segments_by_index
 
 
 def test_by_index_is_by_sentence(monkeypatch):
@@ -16,7 +16,7 @@ def test_by_index_is_by_sentence(monkeypatch):
     span, label = np.divmod(place, 4)
     start, width = np.divmod(span, 3)
     offsets = np.array([0, 0, 50, 200])
-    expected = segments_by_sentence(FlatSegments(offsets, start, start + width + 1, label))
+    expected = FlatSegments(offsets, start, start + width + 1, label).by_sentence()
     for _ in range(2):
         found = segments_by_index(offsets, place, 3, 4)
         assert found == expected

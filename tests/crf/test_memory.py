@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from spansieve.crf import FilteredSemiMarkov, LinearChain, SemiMarkov
-from spansieve.crf.filtered_by_device import FilteredOnCpuDense
+from spansieve.crf.filtered_semi_markov import FilteredOnCpuDense
 
 LENGTHS = [8, 5]
 SEGMENTS = [[(0, 2, 1)], [(3, 4, 2)]]

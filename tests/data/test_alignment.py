@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.example import DataError, Example, ReaderWarnings
 
 TEXTS = st.text(st.sampled_from("abé \n.A1-’🙂ع北"), min_size=1, max_size=40)
 

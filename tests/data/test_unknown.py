@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from spansieve.data.example import DataError, Example, check_known
+from spansieve.data.example import DataError, Example, ReaderWarnings, check_known
 from spansieve.data.formats import FORMATS, read_examples, write_examples
 from spansieve.data.overlap_resolution import flat
-from spansieve.data.reader_warnings import ReaderWarnings
 
 PART = Example.of("Ada went to New York today", [(0, 1, "PER")], unknown=[(3, 5)])
 

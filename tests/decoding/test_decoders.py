@@ -12,7 +12,7 @@ import torch
 
 from spansieve.config import ConfigError
 from spansieve.crf.evidence import Known
-from spansieve.crf.flat_segments import flat_segments, segments_by_sentence
+from spansieve.crf.flat_segments import flat_segments
 from spansieve.decoding.constraints import ConstraintError, Rules
 from spansieve.decoding.coverage import Decision
 from spansieve.decoding.decoders import Decoder, DecoderSettings
@@ -63,7 +63,7 @@ def test_segments_and_probabilities_are_those_of_the_distribution(name, settings
     without = decoder(scores, np.array(LENGTHS), False)
     decoded = decoder(scores, np.array(LENGTHS), True)
     assert any(expected)
-    assert segments_by_sentence(decoded.segments) == segments_by_sentence(without.segments) == expected
+    assert decoded.segments.by_sentence() == without.segments.by_sentence() == expected
     assert without.probabilities is None
     if name != "crf":  # whose marginals are of tags
         marginals = distribution.marginals
@@ -72,21 +72,24 @@ def test_segments_and_probabilities_are_those_of_the_distribution(name, settings
         np.testing.assert_allclose(decoded.probabilities, marginals[index].detach(), rtol=1e-5, atol=1e-6)
 
 
+def short_batch(name, settings, seed, lengths):
+    """A head, the vectors of a batch short enough to enumerate, and its scores."""
+    head, vectors = head_of(name, num_names=2, max_width=3, seed=seed, **settings), vectors_of(lengths, seed)
+    if isinstance(head, FilteredHead):
+        keep_half(head, vectors, lengths)
+    with torch.no_grad():
+        return head, vectors, [part.contiguous().numpy() for part in head.scores(vectors)]
+
+
 @every_case
 @pytest.mark.parametrize("seed", range(3))
 def test_coverage_is_that_of_enumeration(name, settings, seed):
     """P(a token is part of an entity of this label), by all structures of short sentences."""
     lengths = [4, 1, 3]
-    head, vectors = head_of(name, num_names=2, max_width=3, seed=seed, **settings), vectors_of(lengths, seed)
-    if isinstance(head, FilteredHead):
-        keep_half(head, vectors, lengths)
-    with torch.no_grad():
-        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+    head, vectors, scores = short_batch(name, settings, seed, lengths)
     covering = head.decoder().covering()
     decoded = covering(scores, np.array(lengths), False)
-    assert segments_by_sentence(decoded.segments) == segments_by_sentence(
-        head.decoder()(scores, np.array(lengths), False).segments
-    )
+    assert decoded.segments.by_sentence() == head.decoder()(scores, np.array(lengths), False).segments.by_sentence()
     listed = oracle_of(head, vectors, lengths)
     for b, prediction in enumerate(decoded.predictions(("", "A", "B"))):
         expected = np.zeros((max(lengths), 2))
@@ -109,11 +112,7 @@ def test_coverage_is_that_of_enumeration(name, settings, seed):
 def test_no_other_set_has_a_larger_f1_to_be_expected(name, settings, seed):
     """By enumeration: the probability of each segment, and all sets of them that the model could return."""
     lengths = [4, 1, 3]
-    head, vectors = head_of(name, num_names=2, max_width=3, seed=seed, **settings), vectors_of(lengths, seed)
-    if isinstance(head, FilteredHead):
-        keep_half(head, vectors, lengths)
-    with torch.no_grad():
-        scores = [part.contiguous().numpy() for part in head.scores(vectors)]
+    head, vectors, scores = short_batch(name, settings, seed, lengths)
     listed, is_nested = oracle_of(head, vectors, lengths), head.kind == "nested"
     decided = []
     for b in range(len(lengths)):
@@ -127,7 +126,7 @@ def test_no_other_set_has_a_larger_f1_to_be_expected(name, settings, seed):
         for cutoff in (max(max(f1) / 2, 0.01), 0.2, 0.5):
             decoder = head.decoder().deciding(Decision(f1_cutoff=cutoff))
             decoded = decoder(scores, np.array(lengths), True)
-            found = segments_by_sentence(decoded.segments)[b]
+            found = decoded.segments.by_sentence()[b]
             gain, best = (
                 max(sum(probability.get(s, -1) - cutoff for s in chosen) for chosen in some) for some in ([found], sets)
             )
@@ -151,11 +150,11 @@ def test_the_largest_f1_under_constraints(name, settings):
     rules = [Rules(Known([required], complete=[(3, 4)]), thresholds=(0.0, 0.0, 0.3), required=frozenset([required]))]
     decoder = head.decoder().deciding(Decision(f1_cutoff=0.1))
     decoded = decoder(scores, np.array([5]), True, rules)
-    found = dict(zip(segments_by_sentence(decoded.segments)[0], decoded.probabilities))
+    found = dict(zip(decoded.segments.by_sentence()[0], decoded.probabilities))
     assert found[required] == 1
     assert all(segment.end <= 3 or segment.start >= 4 for segment in found)
     assert all(probability >= (0.3 if segment.label == 2 else 0.1) for segment, probability in found.items())
-    assert segments_by_sentence(decoder(scores, np.array([5]), False, rules).segments) == [tuple(found)]
+    assert decoder(scores, np.array([5]), False, rules).segments.by_sentence() == [tuple(found)]
     with pytest.raises(ConstraintError, match="banned pairs must be decoded by probability"):
         decoder(scores, np.array([5]), True, [Rules(banned=frozenset([(1, 2)]))])
 
@@ -184,9 +183,9 @@ def test_a_chain_of_long_entities_lists_every_likely_one():
     values = batch.probabilities(segments)
     for least in (0.02, 0.3):
         found, own = batch.likely_segments(least)
-        expected = {tuple(s): p for s, p in zip(segments_by_sentence(segments)[0], values) if p > least}
+        expected = {tuple(s): p for s, p in zip(segments.by_sentence()[0], values) if p > least}
         assert len(expected) > 5
-        assert dict(zip(map(tuple, segments_by_sentence(found)[0]), own)) == pytest.approx(expected)
+        assert dict(zip(map(tuple, found.by_sentence()[0]), own)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("margin", [2.0, np.inf])
@@ -237,7 +236,7 @@ def test_the_filters_own_probability_is_of_the_scores_as_they_were_learned(name,
     alone, product = (head.decoder(with_filter=with_filter)(scores, lengths, True) for with_filter in (False, True))
     segments = alone.segments
     assert len(segments.start)
-    assert segments_by_sentence(segments) == segments_by_sentence(product.segments)
+    assert segments.by_sentence() == product.segments.by_sentence()
     expected = alone.probabilities
     if isinstance(head, FilteredHead):
         index = (segments.sentence, segments.start, segments.end - segments.start - 1, segments.label)

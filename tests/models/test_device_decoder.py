@@ -15,7 +15,6 @@ import torch
 from hypothesis import given, settings
 
 from spansieve.crf import TagConstraints
-from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.crf.kernels import ScoreError, nvrtc
 from spansieve.decoding.decoders import Decoded, Decoder, DecoderSettings, decoder_shapes
 from spansieve.decoding.tag_codec import TagCodec
@@ -94,7 +93,7 @@ def assert_same(decoder: Decoder, scores: list[np.ndarray], lengths: np.ndarray)
         return ours
     for with_probabilities in (True, False):
         decoded = on_device(ours, scores, lengths, with_probabilities)
-        assert segments_by_sentence(decoded.segments) == segments_by_sentence(expected.segments)
+        assert decoded.segments.by_sentence() == expected.segments.by_sentence()
         if with_probabilities:
             assert decoded.probabilities is not None
             np.testing.assert_allclose(decoded.probabilities, expected.probabilities, rtol=1e-5, atol=1e-6)
@@ -220,7 +219,7 @@ def test_sentences_that_only_fill_a_batch_have_no_segments():
         scores = random_scores(decoder, np.array([6, 6]))
         decoded = on_device(DeviceDecoder(decoder, DEVICE), scores, lengths)
         alone = decoder([part[:1] for part in scores], lengths[:1], True)
-        assert segments_by_sentence(decoded.segments) == [*segments_by_sentence(alone.segments), ()]
+        assert decoded.segments.by_sentence() == [*alone.segments.by_sentence(), ()]
 
 
 def test_memory_is_used_again_and_grows():
@@ -233,7 +232,7 @@ def test_memory_is_used_again_and_grows():
         tensors = [torch.from_numpy(part).to(DEVICE) for part in scores]
         waits = [ours.decode(tensors, torch.from_numpy(lengths).to(DEVICE), lengths, True) for _ in range(3)]
         for wait in waits:  # all were under way at once
-            assert segments_by_sentence(wait().segments) == segments_by_sentence(expected.segments)
+            assert wait().segments.by_sentence() == expected.segments.by_sentence()
 
 
 @pytest.mark.parametrize("others", [{"budget": 4}, {}])
@@ -293,7 +292,7 @@ def test_a_thread_that_has_not_used_the_gpu_can_launch():
     expected = ours.decode(tensors, lengths_there, lengths, True)()
     with ThreadPoolExecutor(1) as pool:
         decoded = pool.submit(lambda: ours.decode(tensors, lengths_there, lengths, True)()).result()
-    assert segments_by_sentence(decoded.segments) == segments_by_sentence(expected.segments)
+    assert decoded.segments.by_sentence() == expected.segments.by_sentence()
 
 
 @on_gpu
@@ -313,5 +312,5 @@ def test_a_launch_is_captured(kind):
     graph.replay()
     torch.cuda.synchronize()
     decoded, expected = ours.read(slots, lengths), decoder(second, lengths, True)
-    assert segments_by_sentence(decoded.segments) == segments_by_sentence(expected.segments)
+    assert decoded.segments.by_sentence() == expected.segments.by_sentence()
     np.testing.assert_allclose(decoded.probabilities, expected.probabilities, rtol=1e-5, atol=1e-6)

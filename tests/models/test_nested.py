@@ -9,9 +9,8 @@ import torch
 
 from spansieve import Entity, Segment, load
 from spansieve.cli.outputs import highlighted
-from spansieve.data.example import Example
+from spansieve.data.example import Example, ReaderWarnings
 from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.evaluation.scores import evaluate
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger

@@ -19,7 +19,7 @@ from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import checksums, sealed
 from spansieve.persistence.manifest import ModelError
-from tests.damage import cut, flip
+from tests.damage import DAMAGES
 from tests.training import runs
 from tests.training.encoders import tiny_encoder
 
@@ -103,7 +103,7 @@ def test_other_weights_than_the_models_own(builtin, tmp_path):
 # ---- What is not loaded ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "encoder/tokenizer.json", "encoder/config.json"])
 def test_a_damaged_model_is_refused(pretrained, name, damage, tmp_path):
     folder = shutil.copytree(pretrained[1], tmp_path / "model")

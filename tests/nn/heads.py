@@ -11,12 +11,11 @@ import torch
 from spansieve import Segment
 from spansieve.config import ModelConfig
 from spansieve.models.crf import CRF
-from spansieve.models.filtered import FilteredHead
+from spansieve.models.filtered import FilteredHead, GlobalSelection
 from spansieve.models.fsemicrf import FSemiCRF
 from spansieve.models.head import Head
 from spansieve.models.heads import head_class
 from spansieve.models.semi_crf import SemiCRF
-from spansieve.models.span_selection import GlobalSelection
 from spansieve.segments import LabelSet
 from tests import oracle
 

@@ -10,8 +10,7 @@ import torch
 
 from spansieve import Segment
 from spansieve.data.example import Example
-from spansieve.models.filtered import FilteredHead
-from spansieve.models.span_selection import FilterOnly
+from spansieve.models.filtered import FilteredHead, FilterOnly
 from spansieve.models.torch_backend import Scored
 from spansieve.prediction.annotation_errors import Claim, audit, findings_of, judge, parts_of_data
 from spansieve.segments import NamedSegment

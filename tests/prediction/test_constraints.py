@@ -13,10 +13,8 @@ import torch
 
 from spansieve.crf import Known, given
 from spansieve.crf.evidence import Span
-from spansieve.crf.flat_segments import segments_by_sentence
 from spansieve.data.tokenizer import sequences_of_text
-from spansieve.decoding.character_constraints import placed
-from spansieve.decoding.constraints import Constraints, Rules, Support
+from spansieve.decoding.constraints import Constraints, Rules, Support, placed
 from spansieve.models.filtered import FilteredHead
 from spansieve.models.heads import HEADS
 from spansieve.prediction.predictor import Predictor
@@ -210,7 +208,7 @@ def decoded(tagger, scores, lengths, rules, with_probabilities=True, with_filter
     """The segments of each sentence, and their probabilities."""
     arrays = [part.contiguous().numpy() for part in scores]
     found = tagger.head.decoder(with_filter=with_filter)(arrays, lengths.numpy(), with_probabilities, rules)
-    segments, ends = segments_by_sentence(found.segments), found.segments.offsets.tolist()
+    segments, ends = found.segments.by_sentence(), found.segments.offsets.tolist()
     values = None if found.probabilities is None else found.probabilities.tolist()
     return segments, None if values is None else [values[a:z] for a, z in pairwise(ends)]
 

@@ -8,9 +8,8 @@ import math
 
 import pytest
 
-from spansieve.data.formats import read_examples
-from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.example import ReaderWarnings
+from spansieve.data.formats import format_of, read_examples
 from spansieve.models.storage import version_of
 from spansieve.prediction.preannotation import FORMS, suggest
 from tests.prediction.trained import trained

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spansieve.data.formats import read_examples
-from spansieve.data.formats.detect import format_of
+from spansieve.data.formats import format_of, read_examples
 from spansieve.data.tokenizer import tokens_of_text
 from spansieve.prediction.preannotation import FORMS, Suggestion
 from spansieve.segments import Entity

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from spansieve.crf.evidence import Known
-from spansieve.decoding.character_constraints import placed
-from spansieve.decoding.constraints import ConstraintError, Constraints, Rules, group_by_banned_pairs
+from spansieve.decoding.constraints import ConstraintError, Constraints, Rules, group_by_banned_pairs, placed
 from spansieve.serving.limits import Limits
 from tests.serving.running import problem, running
 from tests.serving.tiny import trained

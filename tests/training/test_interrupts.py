@@ -14,6 +14,7 @@ import pytest
 from spansieve.models.storage import load_model
 from spansieve.training import trainer
 from spansieve.training.checkpoints import newest_checkpoint
+from tests.damage import DAMAGES, cut
 from tests.training import killing, runs
 
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "open")
@@ -101,21 +102,7 @@ def test_whatever_moment_a_run_is_killed_at_it_ends_as_an_unbroken_one(pictures)
 # ---- What was written, and damaged since -----------------------------------------------------------------------------
 
 
-def damage_by_a_flipped_bit(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def damage_by_a_cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def damage_by_loss(path: Path) -> None:
-    path.unlink()
-
-
-@pytest.mark.parametrize("damage", [damage_by_a_flipped_bit, damage_by_a_cut, damage_by_loss])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["state.json", "model.safetensors", "optimizer.safetensors"])
 def test_a_damaged_checkpoint_is_not_loaded(name, damage, tmp_path, unbroken):
     shutil.copytree(unbroken / "checkpoints", tmp_path / "checkpoints")
@@ -147,7 +134,7 @@ def test_a_state_that_is_none_is_not_loaded(text, tmp_path):
 def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, unbroken):
     folder = tmp_path / "run"
     shutil.copytree(unbroken, folder)
-    damage_by_a_cut(max((folder / "checkpoints").iterdir()) / "model.safetensors")
+    cut(max((folder / "checkpoints").iterdir()) / "model.safetensors")
     with pytest.warns(RuntimeWarning, match="step-00000018 is damaged and was skipped"):
         runs.run(folder, resume=True)
     assert runs.outcome(folder) == runs.outcome(unbroken)

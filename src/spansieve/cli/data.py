@@ -12,10 +12,9 @@ from rich.table import Column, Table
 from spansieve.cli.inputs import read_labelled, read_with_warnings
 from spansieve.cli.options import DataFormat, JsonFile
 from spansieve.cli.outputs import Console, write_json
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats import FORMATS, format_of, format_to_write, read_examples, write_examples
 from spansieve.data.formats.files import annotators_in
-from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from spansieve.data.formats.files import MAX_LINE, parsed_json
 
 if TYPE_CHECKING:
     from spansieve.cli.outputs import Console
-    from spansieve.data.example import Example
-    from spansieve.data.reader_warnings import ReaderWarnings
+    from spansieve.data.example import Example, ReaderWarnings
     from spansieve.prediction.text_predictor import TextPredictor
 
 STDIN = Path("-")
@@ -210,7 +209,7 @@ def read_with_warnings(path: Path, format: str | None, console: Console) -> list
     """Read labelled data, with a warning of what its reader could not represent."""
     from rich.markup import escape
 
-    from spansieve.data.reader_warnings import ReaderWarnings
+    from spansieve.data.example import ReaderWarnings
 
     warnings = ReaderWarnings()
     examples = read_labelled(path, format, warnings)

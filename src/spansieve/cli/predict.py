@@ -285,7 +285,7 @@ class Phrases:
 
 def _disjoint(hits: Sequence[Hit]) -> list[Hit]:
     """Of phrases that overlap, those that cover the most characters."""
-    from spansieve.crf.overlaps import best_disjoint
+    from spansieve.crf.flat_segments import best_disjoint
 
     starts, ends = [hit[0] for hit in hits], [hit[1] for hit in hits]
     is_kept = best_disjoint(starts, ends, [float(end - start) for start, end in zip(starts, ends)]) if hits else ()

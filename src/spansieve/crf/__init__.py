@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spansieve.crf.divergence import kl_divergence as kl_divergence
     from spansieve.crf.evidence import Known as Known
     from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov as FilteredSemiMarkov
+    from spansieve.crf.flat_segments import best_disjoint as best_disjoint
     from spansieve.crf.gold import Gold as Gold
     from spansieve.crf.layers import FilteredSemiMarkovLayer as FilteredSemiMarkovLayer
     from spansieve.crf.layers import LinearChainLayer as LinearChainLayer
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from spansieve.crf.losses import filtered_losses as filtered_losses
     from spansieve.crf.losses import filtering_loss as filtering_loss
     from spansieve.crf.nested import NestedSegments as NestedSegments
-    from spansieve.crf.overlaps import best_disjoint as best_disjoint
     from spansieve.crf.semi_markov import SemiMarkov as SemiMarkov
 
 _MODULES = {
@@ -35,12 +35,12 @@ _MODULES = {
     "divergence": ("cross_entropy", "kl_divergence"),
     "evidence": ("Known",),
     "filtered_semi_markov": ("FilteredSemiMarkov",),
+    "flat_segments": ("best_disjoint",),
     "gold": ("Gold",),
     "layers": ("FilteredSemiMarkovLayer", "LinearChainLayer", "NestedLayer", "SemiMarkovLayer"),
     "linear_chain": ("LinearChain", "TagConstraints"),
     "losses": ("FilteredLosses", "filtered_losses", "filtering_loss"),
     "nested": ("NestedSegments",),
-    "overlaps": ("best_disjoint",),
     "semi_markov": ("SemiMarkov",),
 }
 __all__ = sorted(name for names in _MODULES.values() for name in names)

@@ -18,19 +18,9 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    check_segments,
-    dense_index,
-    flat_segments,
-    index_in,
-    keys_of,
-    named_at,
-    segments_by_sentence,
-)
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, keys_of
 from spansieve.crf.gold import Gold, Triples, entity_gold
-from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
-from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
 
@@ -73,7 +63,7 @@ class Candidates:
         host = checked_lengths(lengths, len(lists), MAX_TOKENS, torch.empty(0)).numpy()
         segments = flat_segments(lists)
         widest = int((segments.end - segments.start).max(initial=1))
-        check_segments(segments, host, widest, None)
+        segments.check(host, widest, None)
         order = np.lexsort((segments.label, segments.start, segments.end, segments.sentence))
         columns = np.stack((segments.sentence, segments.end, segments.start, segments.label))[:, order]
         is_repeat = (columns[:, 1:] == columns[:, :-1]).all(0)
@@ -126,16 +116,25 @@ class Candidates:
         num_sentences, num_tokens, max_width, _ = local_scores.shape
         lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores)
         ready_gold = None if gold is None else entity_gold(gold, local_scores, lengths)
-        if local_scores.device.type == "cpu":
-            from spansieve.crf.kernels.cpu import torch_api
+        if local_scores.device.type != "cpu":
+            return cls.of_mask(candidate_mask(local_scores, lengths, ready_gold, skip, limits), lengths)
+        from spansieve.crf.kernels.cpu import torch_api
 
-            segments = None if ready_gold is None else ready_gold.segments
-            kept = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
-            offsets, start, end, label = map(torch.from_numpy, kept.graph)
-        else:
-            mask = candidate_mask(local_scores, lengths, ready_gold, skip, limits)
-            offsets, start, end, label = candidates_of_mask(mask)
+        segments = None if ready_gold is None else ready_gold.segments
+        kept = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
+        offsets, start, end, label = map(torch.from_numpy, kept.graph)
         return cls(offsets, start, end, label, lengths, num_tokens, max_width)
+
+    @classmethod
+    def of_mask(cls, mask: Tensor, lengths: Tensor) -> Candidates:
+        """List the true entries of (B, L, K, Y). Synchronises the host: their number is data."""
+        sentence, start, width, label = mask.nonzero(as_tuple=True)
+        end = start + width + 1
+        num_sentences, num_tokens, max_width, num_labels = mask.shape
+        key = ((sentence * (num_tokens + 1) + end) * (num_tokens + 1) + start) * num_labels + label
+        order = key.argsort()
+        offsets = torch.nn.functional.pad(torch.bincount(sentence, minlength=num_sentences).cumsum(0), (1, 0))
+        return cls(offsets, start[order], end[order], label[order], lengths, num_tokens, max_width)
 
     def check(self) -> None:
         """Check that the candidates lie in their sentences, are in order and have labels: compiled code trusts them."""
@@ -144,7 +143,7 @@ class Candidates:
         is_whole = offsets.shape == (len(lengths) + 1,) and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
         if not (is_whole and offsets[-1] == len(start) == len(end) == len(label)):
             raise ValueError(f"offsets of candidates must rise from 0 to their number, {len(start)}, got {offsets}")
-        check_segments(nodes, lengths, self.max_width, None, lowest_label=0)
+        nodes.check(lengths, self.max_width, None, lowest_label=0)
         if (np.diff(keys_of(nodes)[0]) <= 0).any():
             raise ValueError(
                 "candidates must be distinct and sorted by (sentence, end, start, label), as from_lists does it"
@@ -180,7 +179,7 @@ class Candidates:
 
     def segments(self) -> list[tuple[Segment, ...]]:
         """The candidates of each sentence."""
-        return segments_by_sentence(self.on_host())
+        return self.on_host().by_sentence()
 
     def windows(self, skip: bool | Tensor = False) -> Windows:
         """Find which candidates may precede which. With `skip`, all that end before; with a mask (N,), those after
@@ -274,18 +273,6 @@ def _are_best(values: Tensor, count: int) -> Tensor:
     return torch.zeros_like(values, dtype=torch.bool).scatter_(-1, order, is_best.expand_as(values))
 
 
-def candidates_of_mask(mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Offsets, start, end and label of the true entries, in order. Synchronises the host: their number is data."""
-    sentence, start, width, label = mask.nonzero(as_tuple=True)
-    end = start + width + 1
-    num_sentences, num_tokens, _, num_labels = mask.shape
-    key = ((sentence * (num_tokens + 1) + end) * (num_tokens + 1) + start) * num_labels + label
-    order = key.argsort()
-    counts = torch.bincount(sentence, minlength=num_sentences)
-    offsets = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
-    return offsets, start[order], end[order], label[order]
-
-
 def in_place(flat: Tensor, index: Tensor, shape: torch.Size) -> Tensor:
     """Scatter values of the candidates, (N,), into (B, L, K, Y), with 0 elsewhere."""
     return flat.new_zeros(shape.numel()).index_put((index,), flat).view(shape)
@@ -340,10 +327,10 @@ class CandidateDistribution(Distribution):
 
     def _index_of(self, segments: FlatSegments) -> np.ndarray:
         """The position of each segment among the candidates."""
-        index = index_in(segments, self.candidates.on_host())
+        index = segments.index_in(self.candidates.on_host())
         if (index < 0).any():
             at = int((index < 0).argmax())
             raise ValueError(
-                f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} is no candidate"
+                f"segmentation {segments.sentence[at]} is outside the support: {segments.named(at)} is no candidate"
             )
         return index

@@ -33,18 +33,9 @@ from torch import Tensor
 
 from spansieve.crf.candidates import CandidateDistribution, Candidates
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.evidence import (
-    DepthLabels,
-    FlatKnown,
-    Known,
-    Left,
-    Pair,
-    candidates_left,
-    impossible_segments,
-    in_banned_pair,
-)
+from spansieve.crf.evidence import DepthLabels, FlatKnown, Known, Left, Pair, in_banned_pair
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
-from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, named, named_at
+from spansieve.crf.flat_segments import FlatSegments, dense_index, named
 from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.linear_chain import LinearChain
 from spansieve.crf.nested import NestedSegments
@@ -97,7 +88,7 @@ def _given_chain(chain: LinearChain, known, banned, tags: Tags | None) -> Linear
 def _given_semi_markov(model: SemiMarkov, known, banned) -> SemiMarkov:
     shape = model.scores.shape
     flat = FlatKnown.of(known, model.lengths.cpu().numpy(), shape[3], shape[2])
-    is_impossible = torch.from_numpy(impossible_segments(flat, shape)).to(model.scores.device)
+    is_impossible = torch.from_numpy(flat.impossible_segments(shape)).to(model.scores.device)
     scores = model.scores.masked_fill(is_impossible, -torch.inf)
     return SemiMarkov(scores, _without_pairs(model.transition, banned), model.lengths, kernel=model._kernel)
 
@@ -149,15 +140,11 @@ def _left(model: FilteredSemiMarkov | NestedSegments, known, remove: bool, neste
     nodes, dense = model.candidates.on_host(), model.dense_scores
     num_labels = len(model.transition) if dense is None else dense.shape[3]
     if dense is None and nested and not cast(NestedSegments, model).has_labels:
-        num_labels = 1 + max(int(x.max(initial=1)) for x in (nodes.label, _labels_in(known)))
+        parts = (part for one in known for part in (*one.required, *one.forbidden) if isinstance(part, Segment))
+        num_labels = 1 + max((int(nodes.label.max(initial=1)), *(segment.label for segment in parts)))
     widest = None if dense is None else dense.shape[2]
     flat = FlatKnown.of(known, model.candidates.lengths.cpu().numpy(), num_labels, widest, nested)
-    return candidates_left(nodes, flat, model.candidates.num_tokens, nested, remove)
-
-
-def _labels_in(known: Sequence[Known]) -> np.ndarray:
-    segments = (segment for k in known for segment in (*k.required, *k.forbidden))
-    return np.array([segment.label for segment in segments if isinstance(segment, Segment)], np.int64)
+    return flat.candidates_left(nodes, model.candidates.num_tokens, nested, remove)
 
 
 def _candidates(nodes: FlatSegments, like: Candidates) -> Candidates:
@@ -169,7 +156,7 @@ def _candidates(nodes: FlatSegments, like: Candidates) -> Candidates:
 
 def _of_before(mask: Tensor, nodes: FlatSegments, model: FilteredSemiMarkov | NestedSegments) -> np.ndarray:
     """What a mask of the model's candidates has for each node; False for one that is new."""
-    index = index_in(nodes, model.candidates.on_host())  # -1 for what is new
+    index = nodes.index_in(model.candidates.on_host())  # -1 for what is new
     return np.concatenate((mask.cpu().numpy(), [False]))[index]
 
 
@@ -177,11 +164,11 @@ def _scores_of(model: FilteredSemiMarkov | NestedSegments, nodes: FlatSegments) 
     """The scores of nodes, (N,), which must have been candidates; or where there are dense scores, those."""
     if model.dense_scores is not None:
         return model.dense_scores
-    known = index_in(nodes, model.candidates.on_host())
+    known = nodes.index_in(model.candidates.on_host())
     if (known < 0).any():
         k = int((known < 0).argmax())
         raise ValueError(
-            f"required {named_at(nodes, k)} of sentence {nodes.sentence[k]} must be a candidate, since nothing else "
+            f"required {nodes.named(k)} of sentence {nodes.sentence[k]} must be a candidate, since nothing else "
             "has a score: distributions made by from_scores have one for every span"
         )
     return model.scores.index_select(0, torch.from_numpy(known).to(model.scores.device))
@@ -225,8 +212,8 @@ class ChainGiven(LinearChain):
     def transition_counts(self) -> Tensor:
         return _folded(super().transition_counts, self._base, self._num_tags, 1, 2)
 
-    def _cut(self, tags: Tensor) -> list[list[int]]:
-        return super()._cut(self._base[tags.to(torch.int64)])
+    def _found(self, tags: Tensor) -> list[list[int]]:
+        return super()._found(self._base[tags.to(torch.int64)])
 
     def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
         num_sentences, num_tokens, _ = self.scores.shape

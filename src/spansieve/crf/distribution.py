@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums, reference
-from spansieve.crf.kernels.dispatch import can
+from spansieve.crf.kernels import Sums, can, reference
 from spansieve.crf.kernels.semirings import KBest, LogSum, Max, Sample, Semiring
 
 MAX_BATCHED = 1 << 24  # numbers in the gradients that are computed at once
@@ -78,9 +77,9 @@ class Distribution(ABC):
 
     def _part_sums(self, values: Tensor) -> Tensor:
         """Numbers shaped like the scores, added up by sentence: (B,)."""
-        if self._part_sentence is not None:
-            return values.new_zeros(self.num_sentences).index_add(0, self._part_sentence, values)
-        return values.flatten(1).sum(1)
+        if self._part_sentence is None:
+            return values.flatten(1).sum(1)
+        return values.new_zeros(self.num_sentences).index_add(0, self._part_sentence, values)
 
     # ---- What a kernel may compute faster
 
@@ -94,7 +93,17 @@ class Distribution(ABC):
             return self._kernel.weighted_expectations(gradient, marginals, counts, self._part_sentence)
         return self._spread(gradient) * marginals, (gradient @ counts.flatten(1)).view(self.transition.shape)
 
+    def _compiled(self, verb: str, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+        """Call the kernel's recursion for this distribution: its "sums", forward-backward, or its "best", Viterbi."""
+        raise NotImplementedError
+
+    def _found(self, is_part: Tensor) -> list[Any]:
+        """Put structures together from what the kernel's "best" returns beside the score."""
+        return self._structures(is_part)
+
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        if self._kernel is not reference:
+            return self._compiled("sums", scores, transition, with_marginals)
         with torch.set_grad_enabled(with_marginals):
             scores, transition = self._leaves(LogSum(), scores, transition)
             total = self._total(LogSum(), scores, transition)
@@ -105,6 +114,9 @@ class Distribution(ABC):
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         """The highest score, (B,), and the structures that have it."""
+        if self._kernel is not reference:
+            max_score, *found = self._compiled("best", self.scores.detach(), self.transition.detach())
+            return max_score, self._found(*found)
         with torch.enable_grad():
             scores, transition = self._leaves(Max(), self.scores, self.transition)
             total = self._total(Max(), scores, transition)

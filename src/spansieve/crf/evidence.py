@@ -7,22 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    check_segments,
-    covered_tokens,
-    dense_index,
-    flat_segments,
-    in_order,
-    keys_of,
-    named,
-    named_at,
-)
+from spansieve.crf.flat_segments import FlatSegments, dense_index, first_clash, flat_segments, named, sorted_by_end
 from spansieve.crf.kernels import RequiredDepths
 from spansieve.segments import Segment
 
@@ -80,68 +69,50 @@ class FlatKnown(NamedTuple):
         if len(known) != len(lengths):
             raise ValueError(f"known must be one per sentence, {len(lengths)}, got {len(known)}")
         widest = int(lengths.max(initial=1)) if max_width is None else max_width
-        required = in_order(flat_segments([evidence.required for evidence in known]))
-        check_segments(required, lengths, widest, num_labels)
-        _check_together(required, nested)
+        required = flat_segments([evidence.required for evidence in known]).in_order()
+        required.check(lengths, widest, num_labels)
+        for b, segments_here in enumerate(required.by_sentence()):
+            if pair := first_clash(segments_here, nested):
+                wrong, both = "cross or have one span" if nested else "overlap", " and ".join(map(named, pair))
+                raise ValueError(f"required segments must not {wrong}, got {both} of sentence {b}")
         labels = range(1, num_labels)
         forbidden = flat_segments([[s for f in evidence.forbidden for s in _labelled(f, labels)] for evidence in known])
         complete = flat_segments([[(*span, 1) for span in evidence.complete] for evidence in known])
         for segments in (forbidden, complete):
-            check_segments(segments, lengths, int(lengths.max(initial=1)), num_labels)
-        _check_allowed(required, forbidden)
+            segments.check(lengths, int(lengths.max(initial=1)), num_labels)
+        if (is_both := required.are_among(forbidden)).any():
+            k = int(is_both.argmax())
+            which = f"{required.named(k)} of sentence {required.sentence[k]}"
+            raise ValueError(f"{which} is required, and forbidden too")
         return cls(required, forbidden.where(forbidden.end - forbidden.start <= widest), complete)
+
+    def impossible_segments(self, shape: Sequence[int]) -> np.ndarray:
+        """Which segments (B, L, K, Y) of a model that covers every token cannot be, null ones included."""
+        required, complete = (x.covered_in_spans(*shape[1:3])[..., None] > 0 for x in (self.required, self.complete))
+        is_impossible = np.broadcast_to(required, shape).copy()  # what shares a token with one, (B, L, K, 1)
+        is_impossible[..., 1:] |= complete
+        is_impossible.reshape(-1)[dense_index(self.required, shape)] = False
+        is_impossible.reshape(-1)[dense_index(self.forbidden, shape)] = True
+        return is_impossible
+
+    def candidates_left(self, nodes: FlatSegments, num_tokens: int, nested: bool = False, remove: bool = True) -> Left:
+        """Make required segments candidates. What cannot stand beside one of them is dropped, and with `remove` what is
+        forbidden, too."""
+        is_new = ~self.required.are_among(nodes)
+        every, _ = sorted_by_end([_columns(nodes), _columns(self.required.where(is_new))], len(nodes.offsets) - 1)
+        is_required = every.are_among(self.required)
+        is_clashing = ~is_required & (_crosses if nested else _touches)(every, self.required, num_tokens)
+        is_forbidden = every.are_among(self.forbidden)
+        is_forbidden |= ~is_required & _touches(every, self.complete, num_tokens)
+        is_left = ~(is_clashing | is_forbidden) if remove else ~is_clashing
+        return Left(every.where(is_left), is_required[is_left], is_forbidden[is_left])
 
 
 def _labelled(part: Segment | Span, labels: range) -> list[Segment]:
     return [part] if isinstance(part, Segment) else [Segment(*part, label) for label in labels]
 
 
-def _check_together(required: FlatSegments, nested: bool) -> None:
-    """Check that no two overlap or, if nested, cross or have one span."""
-    for b, (low, high) in enumerate(pairwise(required.offsets.tolist())):
-        segments = [Segment(*triple) for triple in zip(*(column[low:high].tolist() for column in required[1:]))]
-        around: list[Segment] = []  # those that the next one lies within: it need not be held against any other
-        for segment in sorted(segments, key=lambda s: (s.start, -s.end)):
-            while around and around[-1].end <= segment.start:
-                around.pop()
-            if around and not (nested and around[-1].contains(segment) and around[-1].width != segment.width):
-                wrong = "cross or have one span" if nested else "overlap"
-                both = f"{named(around[-1])} and {named(segment)}"
-                raise ValueError(f"required segments must not {wrong}, got {both} of sentence {b}")
-            around.append(segment)
-
-
-def _check_allowed(required: FlatSegments, forbidden: FlatSegments) -> None:
-    both = are_among(required, forbidden)
-    if both.any():
-        k = int(both.argmax())
-        raise ValueError(f"{named_at(required, k)} of sentence {required.sentence[k]} is required, and forbidden too")
-
-
-def are_among(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
-    """Which of the segments are among the others, a mask."""
-    keys, others_keys = keys_of(segments, others)
-    return np.isin(keys, others_keys)
-
-
 # ---- What is left --------------------------------------------------------------------------------------------------
-
-
-def impossible_segments(known: FlatKnown, shape: Sequence[int]) -> np.ndarray:
-    """Which segments (B, L, K, Y) of a model that covers every token cannot be, null ones included."""
-    _, num_tokens, max_width, _ = shape
-    start = np.arange(num_tokens)[:, None]
-    end = np.minimum(start + np.arange(1, max_width + 1), num_tokens)  # (L, K)
-
-    def touches(segments: FlatSegments) -> np.ndarray:
-        covered = covered_tokens(segments, num_tokens)
-        return (covered[:, end] > covered[:, start])[..., None]  # (B, L, K, 1)
-
-    is_impossible = np.broadcast_to(touches(known.required), shape).copy()
-    is_impossible[..., 1:] |= touches(known.complete)
-    is_impossible.reshape(-1)[dense_index(known.required, shape)] = False
-    is_impossible.reshape(-1)[dense_index(known.forbidden, shape)] = True
-    return is_impossible
 
 
 class Left(NamedTuple):
@@ -152,31 +123,13 @@ class Left(NamedTuple):
     is_forbidden: np.ndarray  # (N,): forbidden, and still a node: no path may take it
 
 
-def candidates_left(
-    nodes: FlatSegments, known: FlatKnown, num_tokens: int, nested: bool = False, remove: bool = True
-) -> Left:
-    """Make required segments candidates. What cannot stand beside one of them is dropped, and with `remove` what is
-    forbidden, too."""
-    is_new = ~are_among(known.required, nodes)
-    columns = [np.concatenate((a, b[is_new])) for a, b in zip(_columns(nodes), _columns(known.required))]
-    order = np.lexsort((columns[3], columns[1], columns[2], columns[0]))
-    sentence, *spans = (column[order] for column in columns)
-    every = FlatSegments(np.searchsorted(sentence, np.arange(len(nodes.offsets))), *spans)
-    is_required = are_among(every, known.required)
-    is_clashing = ~is_required & (_crosses if nested else _touches)(every, known.required, num_tokens)
-    is_forbidden = are_among(every, known.forbidden)
-    is_forbidden |= ~is_required & _touches(every, known.complete, num_tokens)
-    is_left = ~(is_clashing | is_forbidden) if remove else ~is_clashing
-    return Left(every.where(is_left), is_required[is_left], is_forbidden[is_left])
-
-
 def _columns(segments: FlatSegments) -> tuple[np.ndarray, ...]:
     return (segments.sentence, *segments[1:])
 
 
 def _touches(nodes: FlatSegments, segments: FlatSegments, num_tokens: int) -> np.ndarray:
     """Which nodes share a token with a segment."""
-    covered = covered_tokens(segments, num_tokens)
+    covered = segments.covered_tokens(num_tokens)
     return covered[nodes.sentence, nodes.end] > covered[nodes.sentence, nodes.start]
 
 
@@ -222,11 +175,7 @@ class DepthLabels:
     def __init__(
         self, nodes: FlatSegments, is_required: np.ndarray, label: np.ndarray, num_labels: int, num_tokens: int
     ) -> None:
-        sentence = nodes.sentence
-        change = np.zeros((len(nodes.offsets) - 1, num_tokens + 1), np.int64)
-        np.add.at(change, (sentence[is_required], nodes.start[is_required]), 1)
-        np.add.at(change, (sentence[is_required], nodes.end[is_required]), -1)
-        of_token = np.ascontiguousarray(change.cumsum(1)[:, :-1])  # (B, L): nothing crosses, so tokens may be counted
+        of_token = nodes.where(is_required).token_depths(num_tokens)  # nothing crosses, so tokens may be counted
         depth = _depth_of_nodes(nodes, is_required)
         num_depths = 1 + int(depth.max(initial=0))
         self.label_of, rest = np.divmod(np.arange(num_labels * num_depths * 2), num_depths * 2)

@@ -5,38 +5,26 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
+from functools import cached_property
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import (
-    CandidateDistribution,
-    Candidates,
-    candidate_mask,
-    candidates_of_mask,
-    checked_limits,
-)
+from spansieve.crf.candidates import CandidateDistribution, Candidates, candidate_mask, checked_limits, in_place
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    check_disjoint,
-    dense_index,
-    flat_segments,
-    in_order,
-    named_at,
-    segments_by_sentence,
-)
-from spansieve.crf.gold import FlatParts, Gold, Parts, Triples, entity_gold
-from spansieve.crf.kernels import FilterLimits, Sums, reference
-from spansieve.crf.kernels.dispatch import can, kernel_for
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_by_index, segments_by_start
+from spansieve.crf.gold import Gold, Parts, Triples, entity_gold
+from spansieve.crf.kernels import FilterLimits, Sums, can, kernel_for, reference
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
+
+if TYPE_CHECKING:
+    from spansieve.crf.kernels.cpu.filter import Kept
 
 
 class FilteredSemiMarkov(CandidateDistribution):
@@ -106,42 +94,30 @@ class FilteredSemiMarkov(CandidateDistribution):
         lengths = checked_lengths(lengths, num_sentences, num_tokens, scores, look=not is_fused or gold is not None)
         ready = None if gold is None else entity_gold(gold, scores, lengths)
         if ready is not None and ready.segments is not None:
-            check_disjoint(ready.segments)
+            ready.segments.check_disjoint()
         local_scores = local_scores.detach() if local_scores.requires_grad else local_scores
         local_scores = local_scores if local_scores.dtype is scores.dtype else local_scores.to(scores.dtype)
         inputs = DenseInputs(local_scores, scores, transition, lengths, gold, ready, skip, limits)
-        on_cpu, on_cpu_dense, on_cuda = _device_classes()
         if is_fused:
             is_dense_cheaper = skip and kernel.is_dense_cheaper(local_scores, lengths, limits)
-            return (on_cpu_dense if is_dense_cheaper else on_cpu)(inputs, kernel)
+            return (FilteredOnCpuDense if is_dense_cheaper else FilteredOnCpu)(inputs, kernel)
         if can(kernel, "dense_filtered_sums"):
-            return on_cuda(inputs, kernel)
-        mask = candidate_mask(local_scores, lengths, ready, skip, limits)
-        candidates = Candidates(*candidates_of_mask(mask), lengths, num_tokens, max_width)
+            return FilteredOnCuda(inputs, kernel)
+        candidates = Candidates.of_mask(candidate_mask(local_scores, lengths, ready, skip, limits), lengths)
         return FilteredSemiMarkov(candidates, scores, transition, skip, kernel=kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.filtered(semiring, scores, transition, self.candidates, self.skip)
 
-    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
-        if self._kernel is reference:
-            return super()._sums(scores, transition, with_marginals)
-        return self._kernel.filtered_sums(self.candidates, scores, transition, self.skip, with_marginals)
-
-    def _best(self) -> tuple[Tensor, list[Any]]:
-        if self._kernel is reference:
-            return super()._best()
-        max_score, is_chosen = self._kernel.filtered_best(
-            self.candidates, self.scores.detach(), self.transition.detach(), self.skip
-        )
-        return max_score, self._structures(is_chosen)
+    def _compiled(self, verb: str, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+        kernel = getattr(self._kernel, f"filtered_{verb}")
+        return kernel(self.candidates, scores, transition, self.skip, *options)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        return segments_by_sentence(self.candidates.on_host().where(is_part.cpu().numpy()))
+        return self.candidates.on_host().where(is_part.cpu().numpy()).by_sentence()
 
     def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        segments = in_order(flat_segments(structures))
-        return self._parts_of_segments(segments)
+        return self._parts_of_segments(flat_segments(structures).in_order())
 
     def _parts_of_gold(self, gold: Gold) -> Parts:
         if gold.segments is None:
@@ -150,8 +126,8 @@ class FilteredSemiMarkov(CandidateDistribution):
 
     def _parts_of_segments(self, segments: FlatSegments) -> Parts:
         index = self._part_index(self._nodes_of_paths(segments), segments)
-        parts = FlatParts(index, segments.sentence, segments.label, self.num_sentences)
-        return Parts.of(parts, len(self.transition), self.transition.device)
+        sizes = (self.num_sentences, len(self.transition))
+        return Parts.of(index, segments.sentence, segments.label, *sizes, self.transition.device)
 
     def _part_index(self, nodes: np.ndarray, segments: FlatSegments) -> np.ndarray:
         """The flat index of segments, which are these candidates, in `_part_scores`."""
@@ -170,7 +146,7 @@ class FilteredSemiMarkov(CandidateDistribution):
             at = int((~follows).argmax())
             where = "at the start" if begins[at] else "after the segment before it"
             raise ValueError(
-                f"segmentation {segments.sentence[at]} is outside the support: {named_at(segments, at)} cannot stand "
+                f"segmentation {segments.sentence[at]} is outside the support: {segments.named(at)} cannot stand "
                 f"{where}: the two overlap or leave room for a candidate between, and only maximal ones are paths "
                 "(skip=True allows any)"
             )
@@ -231,9 +207,167 @@ class FilteredFromScores(FilteredSemiMarkov):
         return super()._checked_parts(structures)
 
 
-@functools.cache
-def _device_classes() -> tuple[type, type, type]:
-    """The subclasses for a CPU, for one where nearly all is kept, and for a GPU; not to be imported at the top."""
-    from spansieve.crf.filtered_by_device import FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
+class FilteredOnCpu(FilteredFromScores):
+    """The filtered distribution over candidates that the compiled filter lists. `marginals` are dense, (B, L, K, Y).
 
-    return FilteredOnCpu, FilteredOnCpuDense, FilteredOnCuda
+    Tensors are made of what the filter keeps only on demand: at 3 µs a sentence each of them counts.
+    """
+
+    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
+        super().__init__(inputs, None, kernel)
+        is_tracked = self._is_tracked
+        if self.dense_scores.requires_grad and not is_tracked:
+            self.dense_scores = self.dense_scores.detach()
+        self._has_best = inputs.gold is None and not is_tracked
+        self._filter()
+
+    def _filter(self) -> None:
+        """List the candidates and, for prediction, find the best path in the same pass."""
+        inputs, options = self._inputs, (self.skip, self._has_best, self._inputs.limits)
+        self._kept: Kept = self._kernel.segments_from_scores(*inputs[:4], inputs.gold_segments, *options)
+
+    @cached_property
+    def scores(self) -> Tensor:  # type: ignore[override]
+        """The global scores of the candidates, (N,)."""
+        if not self.dense_scores.requires_grad:
+            return torch.from_numpy(self._kept.score)
+        with torch.enable_grad():
+            return self._gathered(self.dense_scores)
+
+    @cached_property
+    def candidates(self) -> Candidates:  # type: ignore[override]
+        offsets, start, end, label = (torch.from_numpy(column) for column in self._kept.graph)
+        return Candidates(offsets, start, end, label, self.lengths, *self.dense_scores.shape[1:3])
+
+    @cached_property
+    def _index(self) -> Tensor:
+        return torch.from_numpy(self._kept.index)
+
+    @cached_property
+    def _part_sentence(self) -> Tensor | None:
+        return torch.from_numpy(self._kept.sentence)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        # The scores can only be this distribution's own, which the filter looked up.
+        kept, lengths = self._kept, self.lengths
+        return self._kernel.kept_sums(*kept.graph, kept.score, transition, lengths, self.skip, with_marginals)
+
+    def _input_gradients(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Written straight to the dense scores: to go by the flat ones takes as long as the sweep."""
+        if not torch.is_grad_enabled():
+            return self._kernel.dense_expectations(gradient, marginals, counts, self._kept, self.dense_scores.shape)
+        to_flat, to_transition = super()._input_gradients(gradient, marginals, counts)
+        return in_place(to_flat, self._index, self.dense_scores.shape), to_transition
+
+    def score(self, structures: Sequence[Any] | Gold) -> Tensor:
+        return self._possible(super().score(structures), structures)
+
+    def log_prob(self, structures: Sequence[Any] | Gold) -> Tensor:
+        return self._possible(super().log_prob(structures), structures)
+
+    def _possible(self, result: Tensor, structures: Sequence[Any] | Gold) -> Tensor:
+        """Raise where a result is -inf, and name what is impossible, which is not looked for in gold before."""
+        if not (result > -torch.inf).all():
+            super(FilteredFromScores, self)._checked_parts(structures)
+        return result
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        if not self._has_best:
+            return super()._best()
+        kept, (_, _, max_width, num_labels) = self._kept, self.dense_scores.shape
+        structures = segments_by_index(kept.bounds[1], kept.chosen[1], max_width, num_labels)
+        return torch.from_numpy(kept.max_score), structures
+
+
+class FilteredOnCpuDense(FilteredOnCpu):
+    """The filtered distribution by a sweep over every span, for paths that may skip where the filter keeps so much that
+    listing it would cost more. The loss, log Z, the marginals and the best path never list the candidates; everything
+    else does so first.
+    """
+
+    def _filter(self) -> None:
+        inputs, self._has_best = self._inputs, False
+        self._kept_scores = self._kernel.kept_scores(*inputs[:4], inputs.gold_segments, inputs.limits)  # (B, L, K, Y)
+
+    @cached_property
+    def _kept(self) -> Kept:  # type: ignore[override]
+        super()._filter()
+        return self.__dict__["_kept"]
+
+    def _dense_sums(self, with_marginals: bool) -> Sums:
+        """Compute the sums, with dense marginals."""
+        return self._kernel.dense_skip_sums(self._kept_scores, self.transition, self.lengths, with_marginals)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        sums = self._dense_sums(with_marginals)
+        return sums._replace(marginals=self._gathered(sums.marginals)) if with_marginals else sums
+
+    def _sums_to_save(self, scores: Tensor, transition: Tensor) -> Sums:
+        return self._dense_sums(with_marginals=True)
+
+    def _input_gradients(self, gradient: Tensor, marginals: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        if torch.is_grad_enabled():
+            return super()._input_gradients(gradient, marginals, counts)
+        return gradient.view(-1, 1, 1, 1) * marginals, (gradient @ counts.flatten(1)).view(self.transition.shape)
+
+    @cached_property
+    def _plain_log_partition(self) -> Tensor:
+        return self._dense_sums(with_marginals=False).log_partition
+
+    @property
+    def marginals(self) -> Tensor:
+        return super().marginals if self._is_tracked else self._plain_marginals
+
+    @cached_property
+    def _plain_marginals(self) -> Tensor:
+        return self._dense_sums(with_marginals=True).marginals
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        max_score, widths, labels = self._kernel.dense_skip_best(self._kept_scores, self.transition, self.lengths)
+        return max_score, segments_by_start(widths.numpy(), labels.numpy(), self.dense_scores.shape)
+
+
+class FilteredOnCuda(FilteredFromScores):
+    """The filtered distribution with dense scores throughout and the candidates as a mask: no step of the loss
+    synchronises the host with a GPU.
+
+    The candidates are listed only on demand.
+    """
+
+    def __init__(self, inputs: DenseInputs, kernel: ModuleType) -> None:
+        super().__init__(inputs, inputs.global_scores, kernel)
+
+    def _gathered(self, part_scores: Tensor) -> Tensor:
+        return part_scores
+
+    @cached_property
+    def is_candidate(self) -> Tensor:
+        """What the filter keeps, a mask (B, L, K, Y)."""
+        local_scores, gold, limits = self._inputs.local_scores, self._inputs.gold, self._inputs.limits
+        if limits.budget is None:
+            return self._kernel.dense_filter(local_scores, self.lengths, gold, self.skip, limits.labels_per_span)
+        return candidate_mask(local_scores, self.lengths, gold, self._inputs.skip, limits)
+
+    @cached_property
+    def candidates(self) -> Candidates:  # type: ignore[override]
+        return Candidates.of_mask(self.is_candidate, self.lengths)
+
+    def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
+        return super()._total(semiring, scores.flatten(1)[:, self._index], transition)
+
+    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
+        return self._kernel.dense_filtered_sums(
+            self.is_candidate, scores, transition, self.lengths, self.skip, with_marginals
+        )
+
+    def _best(self) -> tuple[Tensor, list[Any]]:
+        return self._kernel.dense_filtered_best(
+            self.is_candidate, self.scores.detach(), self.transition.detach(), self.lengths, self.skip
+        )
+
+    def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
+        return super()._structures(is_part.flatten()[self._index])
+
+    @property
+    def _part_sentence(self) -> Tensor | None:
+        return None

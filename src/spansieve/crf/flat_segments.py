@@ -1,15 +1,16 @@
-"""Segments between Python and flat arrays."""
+"""Segments between Python and flat arrays, and exact overlap resolution for scored spans of any origin. No torch."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spansieve.segments import Segment
 
@@ -38,6 +39,90 @@ class FlatSegments(NamedTuple):
         """Put those of each sentence into another order."""
         return FlatSegments(self.offsets, *(column[order] for column in self[1:]))
 
+    def in_order(self) -> FlatSegments:
+        """Sort segments from left to right within each sentence, as a path goes."""
+        return self.ordered(np.lexsort((self.start, self.sentence)))
+
+    def outermost_first(self) -> FlatSegments:
+        """Sort from left to right, a container before what it contains."""
+        return self.ordered(self.outermost_order)
+
+    @property
+    def outermost_order(self) -> np.ndarray:
+        return np.lexsort((-self.end, self.start, self.sentence))
+
+    def by_sentence(self) -> list[tuple[Segment, ...]]:
+        """Make one tuple of Segments per sentence."""
+        triples = zip(self.start.tolist(), self.end.tolist(), self.label.tolist())
+        # A named tuple's own constructor is Python code, and would take as long as the whole sweep.
+        flat = tuple(map(tuple.__new__, repeat(Segment), triples))
+        bounds = self.offsets.tolist()
+        return [flat[a:z] for a, z in zip(bounds, bounds[1:])]
+
+    def named(self, k: int) -> str:
+        """Write segment k as errors name it."""
+        return named([column[k] for column in self[1:]])
+
+    def check(self, lengths: np.ndarray, max_width: int, num_labels: int | None, lowest_label: int = 1) -> None:
+        """Check that each lies in its sentence, is not too wide and has a label, by default not null; name the first
+        that does not."""
+        is_wrong = (self.start < 0) | (self.start >= self.end) | (self.end > lengths[self.sentence])
+        is_wrong |= (self.end - self.start > max_width) | (self.label < lowest_label)
+        is_wrong |= self.label >= (np.inf if num_labels is None else num_labels)
+        if not is_wrong.any():
+            return
+        at = int(is_wrong.argmax())
+        b, start, end, label = (int(column[at]) for column in (self.sentence, *self[1:]))
+        which = f"{self.named(at)} of sentence {b}"
+        if not 0 <= start < end <= lengths[b]:
+            raise ValueError(f"{which} must lie within its {lengths[b]} tokens and not be empty")
+        if end - start > max_width:
+            raise ValueError(f"{which} is {end - start} wide, but the widest scored is {max_width}")
+        highest = label if num_labels is None else num_labels - 1
+        null = ", as 0 is null" if lowest_label else ""
+        raise ValueError(f"label of {which} must lie between {lowest_label} and {highest}{null}")
+
+    def check_disjoint(self) -> None:
+        """Check that no two segments of gold, which are in order, share a token; name the first two that do."""
+        sentence = self.sentence
+        is_overlap = (self.start[1:] < self.end[:-1]) & (sentence[1:] == sentence[:-1])
+        if is_overlap.any():
+            at = int(is_overlap.argmax())
+            pair = f"{self.named(at)} and {self.named(at + 1)}; NestedLayer takes segments within others"
+            raise ValueError(f"gold of sentence {sentence[at]} must not overlap, got {pair}")
+
+    def index_in(self, others: FlatSegments) -> np.ndarray:
+        """The index of each segment in others sorted by (sentence, end, start, label), -1 where it is none of them."""
+        keys, other_keys = keys_of(self, others)
+        index = np.searchsorted(other_keys, keys)
+        is_one = np.concatenate((other_keys, [-1]))[index] == keys
+        # What is no segment at all may have the key of one that is.
+        is_one &= (self.start >= 0) & (self.start < self.end) & (self.label > 0)
+        return np.where(is_one, index, -1)
+
+    def are_among(self, others: FlatSegments) -> np.ndarray:
+        """Which of the segments are among the others, a mask."""
+        keys, other_keys = keys_of(self, others)
+        return np.isin(keys, other_keys)
+
+    def token_depths(self, num_tokens: int) -> np.ndarray:
+        """Count in how many of the segments each token lies, (B, L)."""
+        change = np.zeros((len(self.offsets) - 1, num_tokens + 1), np.int64)
+        np.add.at(change, (self.sentence, self.start), 1)
+        np.add.at(change, (self.sentence, self.end), -1)
+        return np.ascontiguousarray(change.cumsum(1)[:, :-1])
+
+    def covered_tokens(self, num_tokens: int) -> np.ndarray:
+        """Count how many of the tokens before i lie in a segment that is not null, (B, L + 1)."""
+        covered = np.zeros((len(self.offsets) - 1, num_tokens + 1), np.int64)
+        np.cumsum(self.where(self.label > 0).token_depths(num_tokens) > 0, axis=1, out=covered[:, 1:])
+        return covered
+
+    def covered_in_spans(self, num_tokens: int, max_width: int) -> np.ndarray:
+        """Count the tokens of each span, as far as it goes, that lie in a segment that is not null, (B, L, K)."""
+        covered, start = self.covered_tokens(num_tokens), np.arange(num_tokens)[:, None]
+        return covered[:, np.minimum(start + np.arange(1, max_width + 1), num_tokens)] - covered[:, start]
+
 
 def flat_segments(lists: Sequence[Sequence[Sequence[int]]]) -> FlatSegments:
     """Flatten one sequence of (start, end, label) per sentence."""
@@ -64,17 +149,6 @@ def integers(rows: Sequence[Sequence[int]], wanted: str) -> np.ndarray:
         raise TypeError(f"{wanted}, got {wrong!r} in {row!s:.60}{way_out}") from None
 
 
-def check_disjoint(segments: FlatSegments) -> None:
-    """Check that no two segments of gold, which are in order, share a token; name the first two that do."""
-    _, start, end, _ = segments
-    sentence = segments.sentence
-    is_overlap = (start[1:] < end[:-1]) & (sentence[1:] == sentence[:-1])
-    if is_overlap.any():
-        at = int(is_overlap.argmax())
-        pair = f"{named_at(segments, at)} and {named_at(segments, at + 1)}; NestedLayer takes segments within others"
-        raise ValueError(f"gold of sentence {sentence[at]} must not overlap, got {pair}")
-
-
 def covering(segments: Sequence[tuple[int, int, int]], length: int) -> list[Segment]:
     """Cover a sentence: add null segments of width 1 where there is nothing.
 
@@ -90,44 +164,9 @@ def covering(segments: Sequence[tuple[int, int, int]], length: int) -> list[Segm
     return covered + [Segment(i, i + 1, 0) for i in range(reached, length)]
 
 
-def check_segments(
-    segments: FlatSegments, lengths: np.ndarray, max_width: int, num_labels: int | None, lowest_label: int = 1
-) -> None:
-    """Check that each lies in its sentence, is not too wide and has a label, by default not null; name the first that
-    does not."""
-    is_wrong = (segments.start < 0) | (segments.start >= segments.end) | (segments.end > lengths[segments.sentence])
-    is_wrong |= (segments.end - segments.start > max_width) | (segments.label < lowest_label)
-    is_wrong |= segments.label >= (np.inf if num_labels is None else num_labels)
-    if not is_wrong.any():
-        return
-    at = int(is_wrong.argmax())
-    b, start, end, label = (int(column[at]) for column in (segments.sentence, *segments[1:]))
-    which = f"{named_at(segments, at)} of sentence {b}"
-    if not 0 <= start < end <= lengths[b]:
-        raise ValueError(f"{which} must lie within its {lengths[b]} tokens and not be empty")
-    if end - start > max_width:
-        raise ValueError(f"{which} is {end - start} wide, but the widest scored is {max_width}")
-    highest = label if num_labels is None else num_labels - 1
-    null = ", as 0 is null" if lowest_label else ""
-    raise ValueError(f"label of {which} must lie between {lowest_label} and {highest}{null}")
-
-
 def named(segment: Sequence[int]) -> str:
     """Write a segment as errors name it."""
     return f"segment ({', '.join(str(int(x)) for x in segment)})"
-
-
-def named_at(segments: FlatSegments, k: int) -> str:
-    return named([column[k] for column in segments[1:]])
-
-
-def segments_by_sentence(segments: FlatSegments) -> list[tuple[Segment, ...]]:
-    """One tuple of Segments per sentence, from flat ones."""
-    triples = zip(segments.start.tolist(), segments.end.tolist(), segments.label.tolist())
-    # A named tuple's own constructor is Python code, and would take as long as the whole sweep.
-    flat = tuple(map(tuple.__new__, repeat(Segment), triples))
-    bounds = segments.offsets.tolist()
-    return [flat[a:z] for a, z in zip(bounds, bounds[1:])]
 
 
 class _Interned(dict[int, Segment]):
@@ -163,6 +202,24 @@ def segments_by_index(
     return [flat[a:z] for a, z in zip(bounds, bounds[1:])]
 
 
+def segments_of_starts(widths: np.ndarray, labels: np.ndarray) -> FlatSegments:
+    """The segments that are not null, given their width and label where they start, (B, L)."""
+    sentence, start = index = labels.nonzero()
+    return FlatSegments(offsets_of(sentence, len(labels)), start, start + widths[index], labels[index])
+
+
+def first_clash(segments: Iterable[Segment], nested: bool) -> tuple[Segment, Segment] | None:
+    """Find two that overlap or, if nested, cross or have one span."""
+    around: list[Segment] = []  # those that the next one lies within: it need not be held against any other
+    for segment in sorted(segments, key=lambda s: (s.start, -s.end)):
+        while around and around[-1].end <= segment.start:
+            around.pop()
+        if around and not (nested and around[-1].contains(segment) and around[-1].width != segment.width):
+            return around[-1], segment
+        around.append(segment)
+    return None
+
+
 def segments_by_start(widths: np.ndarray, labels: np.ndarray, shape: Sequence[int]) -> list[tuple[Segment, ...]]:
     """One tuple of Segments per sentence, given their width and label where they start, (B, L), for (B, L, K, Y)
     scores. A width of 0 is no segment."""
@@ -179,13 +236,8 @@ def offsets_of(sentence: np.ndarray, num_sentences: int) -> np.ndarray:
 def segments_at(index: np.ndarray, shape: Sequence[int]) -> tuple[FlatSegments, np.ndarray]:
     """The segments at ascending flat indices in (B, L, K, Y), sorted by (sentence, end, start, label), and which of the
     indices each is of."""
-    num_sentences, num_tokens, max_width, num_labels = shape
-    span, label = np.divmod(index, num_labels)
-    first, width = np.divmod(span, max_width)
-    sentence, start = np.divmod(first, num_tokens)
-    end = start + width + 1
-    order = np.argsort((sentence * (num_tokens + 1) + end) * (num_tokens + 1) + start, kind="stable")
-    return FlatSegments(offsets_of(sentence, num_sentences), start[order], end[order], label[order]), order
+    sentence, start, width, label = np.unravel_index(index, shape)
+    return sorted_by_end([(sentence, start, start + width + 1, label)], shape[0])
 
 
 def dense_index(segments: Any, shape: Sequence[int]) -> Any:
@@ -204,26 +256,6 @@ def keys_of(*several: FlatSegments) -> list[np.ndarray]:
     return [((s.sentence * size + s.end) * size + s.start) * num_labels + s.label for s in several]
 
 
-def index_in(segments: FlatSegments, others: FlatSegments) -> np.ndarray:
-    """The index of each segment in others sorted by (sentence, end, start, label), -1 where it is none of them."""
-    keys, other_keys = keys_of(segments, others)
-    index = np.searchsorted(other_keys, keys)
-    is_one = np.concatenate((other_keys, [-1]))[index] == keys
-    # What is no segment at all may have the key of one that is.
-    is_one &= (segments.start >= 0) & (segments.start < segments.end) & (segments.label > 0)
-    return np.where(is_one, index, -1)
-
-
-def in_order(segments: FlatSegments) -> FlatSegments:
-    """Sort segments from left to right within each sentence, as a path goes."""
-    return segments.ordered(np.lexsort((segments.start, segments.sentence)))
-
-
-def outermost_first(segments: FlatSegments) -> np.ndarray:
-    """The order from left to right, a container before what it contains."""
-    return np.lexsort((-segments.end, segments.start, segments.sentence))
-
-
 def sorted_by_end(
     parts: Sequence[Sequence[np.ndarray] | np.ndarray], num_sentences: int
 ) -> tuple[FlatSegments, np.ndarray]:
@@ -235,13 +267,53 @@ def sorted_by_end(
     return FlatSegments(offsets_of(sentence, num_sentences), *others), order
 
 
-def covered_tokens(segments: FlatSegments, num_tokens: int) -> np.ndarray:
-    """Count how many of the tokens before i lie in a segment that is not null, (B, L + 1)."""
-    is_entity = segments.label > 0
-    sentence = segments.sentence[is_entity]
-    change = np.zeros((len(segments.offsets) - 1, num_tokens + 1), np.int64)
-    np.add.at(change, (sentence, segments.start[is_entity]), 1)
-    np.add.at(change, (sentence, segments.end[is_entity]), -1)
-    covered = np.zeros_like(change)
-    np.cumsum(change.cumsum(1)[:, :-1] > 0, axis=1, out=covered[:, 1:])
-    return covered
+# ---- Overlaps --------------------------------------------------------------------------------------------------------
+
+
+def best_disjoint(
+    starts: ArrayLike, ends: ArrayLike, scores: ArrayLike, sentences: ArrayLike | None = None
+) -> np.ndarray:
+    """Choose the spans to keep so that no two overlap and their scores add up to the most: a mask in the order given.
+
+    A span is [start, end): touching ones do not overlap. One with a score of 0 or less adds nothing and is left out. Of
+    equally good sets the one whose last span comes first in (end, start) order is taken, then likewise the last but
+    one. `sentences` gives each span's sentence, any integers, to resolve many at once. O(N log N), whatever the size of
+    the positions: what counts is their order.
+
+    >>> best_disjoint([0, 1, 3], [2, 4, 5], [2.0, 3.0, 2.0])
+    array([ True, False,  True])
+    """
+    from spansieve.crf.kernels.cpu.filtered_sweeps import filtered_best  # which compiles, and nothing else here does
+
+    starts, ends, scores = np.asarray(starts), np.asarray(ends), np.asarray(scores)
+    sentences = np.zeros(starts.shape, np.int64) if sentences is None else np.asarray(sentences)
+    _check_spans(starts, ends, scores, sentences)
+    scores = scores.astype(np.float64)
+    _, sentence = np.unique(sentences, return_inverse=True)
+    # Positions become ranks: the sweep goes by position, and a span may start at character 10,000,000.
+    _, rank = np.unique(np.concatenate((starts, ends)), return_inverse=True)
+    start, end = rank[: len(starts)], rank[len(starts) :]
+    order = np.lexsort((start, end, sentence))
+    counts = np.bincount(sentence, minlength=1)
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    lengths = np.full(len(counts), rank.max(initial=0))
+    first, last = (np.ascontiguousarray(x[order], dtype=np.int64) for x in (start, end))
+    label, transition = np.zeros(len(starts), np.int64), np.zeros((1, 1))
+    _, is_chosen = filtered_best(offsets, first, last, label, scores[order], transition, lengths, skip=True)
+    result = np.empty_like(is_chosen)
+    result[order] = is_chosen
+    return result
+
+
+def _check_spans(starts: np.ndarray, ends: np.ndarray, scores: np.ndarray, sentences: np.ndarray) -> None:
+    for name, array in (("starts", starts), ("ends", ends), ("scores", scores), ("sentences", sentences)):
+        if array.ndim != 1 or array.size != starts.size:
+            raise ValueError(f"{name} must have shape ({starts.size},), one entry per span, got {array.shape}")
+    for name, array in (("starts", starts), ("ends", ends), ("sentences", sentences)):
+        if array.size and not np.issubdtype(array.dtype, np.integer):
+            raise TypeError(f"{name} must be integers, got {array.dtype}")
+    if (starts >= ends).any():
+        at = int((starts >= ends).argmax())
+        raise ValueError(f"span {at} must end after it starts, got [{starts[at]}, {ends[at]})")
+    if np.isnan(scores).any() or (scores == np.inf).any():
+        raise ValueError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")

@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    check_segments,
-    covered_tokens,
-    dense_index,
-    flat_segments,
-    in_order,
-    integers,
-    offsets_of,
-)
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, integers, offsets_of
 from spansieve.crf.validation import arrays_to_device
 
 Triples = Sequence[Sequence[tuple[int, int, int]]]  # (start, end, label), or Segments: those of each sentence
@@ -39,22 +29,23 @@ class Parts:
     offsets: Tensor  # (2, B + 1): where each sentence begins among the parts, and among the pairs
 
     @classmethod
-    def of(cls, structures: FlatParts, num_labels: int, device: torch.device | str) -> Parts:
-        return cls(*arrays_to_device(_part_arrays(structures, num_labels), torch.device(device)))
+    def of(
+        cls,
+        part: np.ndarray,
+        sentence: np.ndarray,
+        label: np.ndarray,
+        num_sentences: int,
+        num_labels: int,
+        device: torch.device | str = "cpu",
+    ) -> Parts:
+        """Join parts, in order within each sentence, with the transitions between neighbours."""
+        arrays = _part_arrays(part, sentence, label, num_sentences, num_labels)
+        return cls(*arrays_to_device(arrays, torch.device(device)))
 
 
-class FlatParts(NamedTuple):
-    """Parts on the host, in order within each sentence."""
-
-    part: np.ndarray  # positions in the flattened scores
-    sentence: np.ndarray
-    label: np.ndarray
-    num_sentences: int
-
-
-def _part_arrays(parts: FlatParts, num_labels: int) -> tuple[np.ndarray, ...]:
-    """The parts with the transitions between neighbours in a sentence."""
-    part, sentence, label, num_sentences = parts
+def _part_arrays(
+    part: np.ndarray, sentence: np.ndarray, label: np.ndarray, num_sentences: int, num_labels: int
+) -> tuple[np.ndarray, ...]:
     is_pair = sentence[1:] == sentence[:-1]
     pair = (label[:-1] * num_labels + label[1:])[is_pair]
     pair_sentence = sentence[1:][is_pair]
@@ -88,14 +79,12 @@ class Gold:
             raise ValueError(
                 f"gold must be one sequence of segments per sentence, {num_sentences}, got {len(segments)}"
             )
-        flat = in_order(flat_segments(segments))
+        flat = flat_segments(segments).in_order()
         limits = np.full(num_sentences, num_tokens) if lengths is None else np.asarray(lengths)
-        check_segments(flat, limits, max_width, num_labels, lowest_label=0)
-        sentence = flat.sentence
-        arrays = _part_arrays(FlatParts(dense_index(flat, shape), sentence, flat.label, num_sentences), num_labels)
-        covered = covered_tokens(flat, num_tokens)
-        *parts, covered_ = arrays_to_device((*arrays, covered), torch.device(device))
-        return cls(tuple(shape), Parts(*parts), flat, covered_)
+        flat.check(limits, max_width, num_labels, lowest_label=0)
+        arrays = _part_arrays(dense_index(flat, shape), flat.sentence, flat.label, num_sentences, num_labels)
+        *parts, covered = arrays_to_device((*arrays, flat.covered_tokens(num_tokens)), torch.device(device))
+        return cls(tuple(shape), Parts(*parts), flat, covered)
 
     @classmethod
     def from_tags(cls, tags: Sequence[Sequence[int]], shape: Sequence[int], device: torch.device | str = "cpu") -> Gold:
@@ -113,7 +102,7 @@ class Gold:
                 which = f"tag {tag[at]} at token {token[at]} of sentence {sentence[at]}"
                 raise ValueError(f"{which}: the {name} must lie between 0 and {bound - 1}")
         index = (sentence * num_tokens + token) * num_tags + tag
-        return cls(tuple(shape), Parts.of(FlatParts(index, sentence, tag, num_sentences), num_tags, device))
+        return cls(tuple(shape), Parts.of(index, sentence, tag, num_sentences, num_tags, device))
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -133,5 +122,5 @@ def entity_gold(gold: Triples | Gold, scores: Tensor, lengths: Tensor) -> Gold:
     if not is_checked or not ready.segments.label.all():
         num_sentences, num_tokens, max_width, num_labels = scores.shape
         limits = np.full(num_sentences, num_tokens) if limits is None else limits
-        check_segments(ready.segments, limits, max_width, num_labels)
+        ready.segments.check(limits, max_width, num_labels)
     return ready

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
-from spansieve.crf.flat_segments import FlatSegments, check_disjoint, covering, segments_by_sentence
+from spansieve.crf.flat_segments import FlatSegments, covering
 from spansieve.crf.gold import Gold, Triples, entity_gold
 from spansieve.crf.linear_chain import LinearChain, TagConstraints
 from spansieve.crf.losses import IGNORED, filtering_loss, with_margin
@@ -85,8 +85,8 @@ class SemiMarkovLayer(nn.Module):
             return -segmentations.log_prob(gold)
         lengths = segmentations.lengths.cpu()
         entities = cast(FlatSegments, entity_gold(gold, segmentations.scores, lengths).segments)
-        check_disjoint(entities)
-        return -segmentations.log_prob([*map(covering, segments_by_sentence(entities), lengths.tolist())])
+        entities.check_disjoint()
+        return -segmentations.log_prob([*map(covering, entities.by_sentence(), lengths.tolist())])
 
     @torch.no_grad()
     def predict(self, scores: Tensor, mask: Mask = None) -> list[tuple[Segment, ...]]:

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums, reference
-from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels import kernel_for, reference
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition, to_device
 
@@ -58,21 +57,13 @@ class LinearChain(Distribution):
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.linear_chain(semiring, scores, transition, self.lengths)
 
-    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
-        if self._kernel is reference:
-            return super()._sums(scores, transition, with_marginals)
-        return self._kernel.linear_chain_sums(scores, transition, self.lengths, with_marginals)
-
-    def _best(self) -> tuple[Tensor, list[Any]]:
-        if self._kernel is reference:
-            return super()._best()
-        max_score, tags = self._kernel.linear_chain_best(self.scores.detach(), self.transition.detach(), self.lengths)
-        return max_score, self._cut(tags)
+    def _compiled(self, verb: str, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+        return getattr(self._kernel, f"linear_chain_{verb}")(scores, transition, self.lengths, *options)
 
     def _structures(self, is_part: Tensor) -> list[list[int]]:
-        return self._cut(is_part.int().argmax(-1) if is_part.shape[1] else is_part[..., 0].int())
+        return self._found(is_part.int().argmax(-1) if is_part.shape[1] else is_part[..., 0].int())
 
-    def _cut(self, tags: Tensor) -> list[list[int]]:
+    def _found(self, tags: Tensor) -> list[list[int]]:
         return [row[:length] for row, length in zip(tags.cpu().numpy().tolist(), self.lengths.tolist())]
 
     def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:

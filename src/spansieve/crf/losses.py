@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from spansieve.crf.candidates import span_ends
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
 from spansieve.crf.gold import Gold, Triples, entity_gold
-from spansieve.crf.kernels.dispatch import has_triton
+from spansieve.crf.kernels import has_triton
 from spansieve.crf.validation import checked_lengths, checked_scores
 
 IGNORED = -100  # the label of what is no span, and the tag of padding: no loss is of it

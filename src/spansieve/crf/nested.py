@@ -15,16 +15,9 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import CandidateDistribution, Candidates, checked_limits
-from spansieve.crf.flat_segments import (
-    FlatSegments,
-    flat_segments,
-    named_at,
-    offsets_of,
-    outermost_first,
-    segments_by_sentence,
-)
+from spansieve.crf.flat_segments import FlatSegments, flat_segments, offsets_of
 from spansieve.crf.gold import Gold, Parts, Triples
-from spansieve.crf.kernels import RequiredDepths, Sums, reference
+from spansieve.crf.kernels import RequiredDepths, reference
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import arrays_to_device, checked_scores
 from spansieve.segments import Segment
@@ -90,28 +83,19 @@ class NestedSegments(CandidateDistribution):
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.nested(semiring, scores, transition, self._nodes, self._required)
 
-    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
-        if self._kernel is reference:
-            return super()._sums(scores, transition, with_marginals)
-        return self._kernel.nested_sums(self._nodes, scores, transition, self._required, with_marginals)
-
-    def _best(self) -> tuple[Tensor, list[Any]]:
-        if self._kernel is reference:
-            return super()._best()
-        arguments = (self._nodes, self.scores.detach(), self.transition.detach(), self._required)
-        max_score, is_chosen = self._kernel.nested_best(*arguments)
-        return max_score, self._structures(is_chosen)
+    def _compiled(self, verb: str, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+        return getattr(self._kernel, f"nested_{verb}")(self._nodes, scores, transition, self._required, *options)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         c = self.candidates
         index = is_part.nonzero()[:, 0]
         sentence, start, end, label = (x[index].cpu().numpy() for x in (c.sentence, c.start, c.end, c.label))
         chosen = FlatSegments(offsets_of(sentence, self.num_sentences), start, end, label)
-        return segments_by_sentence(chosen.ordered(outermost_first(chosen)))
+        return chosen.outermost_first().by_sentence()
 
     def _parts(self, structures: Triples) -> Parts:
         segments = flat_segments(structures)
-        segments = segments.ordered(outermost_first(segments))
+        segments = segments.outermost_first()
         node, sentence = self._index_of(segments), segments.sentence
         label = self._nodes.label.cpu().numpy()[node]
         around = containers(segments)
@@ -123,7 +107,7 @@ class NestedSegments(CandidateDistribution):
     def _parts_of_gold(self, gold: Gold) -> Parts:
         if gold.segments is None:
             raise ValueError("gold must be made by Gold.from_segments for a nested model, got one of tags")
-        return self._parts(segments_by_sentence(gold.segments))
+        return self._parts(gold.segments.by_sentence())
 
 
 def containers(segments: FlatSegments) -> np.ndarray:
@@ -146,7 +130,7 @@ def containers(segments: FlatSegments) -> np.ndarray:
 
 
 def _raise_not_laminar(segments: FlatSegments, first: int, second: int) -> None:
-    pair = [named_at(segments, k) for k in (first, second)]
+    pair = [segments.named(k) for k in (first, second)]
     is_same = (segments.start[first], segments.end[first]) == (segments.start[second], segments.end[second])
     why = "have one span, which is taken once" if is_same else "cross: one must contain the other, or share no token"
     raise ValueError(f"segmentation {segments.sentence[second]} is outside the support: {pair[0]} and {pair[1]} {why}")

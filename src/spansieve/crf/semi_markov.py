@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, named_at, offsets_of, segments_by_index, segments_by_start
+from spansieve.crf.flat_segments import FlatSegments, offsets_of, segments_by_index, segments_by_start
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import Sums, reference
-from spansieve.crf.kernels.dispatch import kernel_for
+from spansieve.crf.kernels import kernel_for, reference
 from spansieve.crf.kernels.semirings import Semiring
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
@@ -57,18 +56,11 @@ class SemiMarkov(Distribution):
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
         return reference.semi_markov(semiring, scores, transition, self.lengths)
 
-    def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
-        if self._kernel is reference:
-            return super()._sums(scores, transition, with_marginals)
-        return self._kernel.semi_markov_sums(scores, transition, self.lengths, with_marginals)
+    def _compiled(self, verb: str, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+        return getattr(self._kernel, f"semi_markov_{verb}")(scores, transition, self.lengths, *options)
 
-    def _best(self) -> tuple[Tensor, list[Any]]:
-        if self._kernel is reference:
-            return super()._best()
-        max_score, widths, labels = self._kernel.semi_markov_best(
-            self.scores.detach(), self.transition.detach(), self.lengths
-        )
-        return max_score, segments_by_start(widths.cpu().numpy(), labels.cpu().numpy(), self.scores.shape)
+    def _found(self, widths: Tensor, labels: Tensor) -> list[tuple[Segment, ...]]:  # type: ignore[override]
+        return segments_by_start(widths.cpu().numpy(), labels.cpu().numpy(), self.scores.shape)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         sentence, index = is_part.flatten(1).cpu().numpy().nonzero()
@@ -92,7 +84,7 @@ def _check_cover(segments: FlatSegments, lengths: np.ndarray | None) -> None:
     is_first[segments.offsets[:-1][np.diff(segments.offsets) > 0]] = True
     reached = np.where(is_first, 0, np.concatenate(([0], segments.end[:-1]))[: len(is_first)])
     if (wrong := np.flatnonzero(segments.start != reached)).size:
-        which = f"{named_at(segments, wrong[0])} of sentence {segments.sentence[wrong[0]]}"
+        which = f"{segments.named(wrong[0])} of sentence {segments.sentence[wrong[0]]}"
         raise ValueError(f"{which} must start at {reached[wrong[0]]}, where the segments before it end")
     if lengths is None:
         return

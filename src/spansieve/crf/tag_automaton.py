@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from spansieve.crf.evidence import FlatKnown, Pair
-from spansieve.crf.flat_segments import FlatSegments, covered_tokens
+from spansieve.crf.flat_segments import FlatSegments
 from spansieve.segments import Segment
 
 FIRST, INNER, LAST, SINGLE = range(4)  # the position of a token in its watched segment
@@ -98,7 +98,7 @@ class WatchedTags:
         for b, ends in enumerate(self.ends):
             for watch, forbidden in ends.items():
                 self._open(is_impossible[b, : self.lengths[b]], self._slot[b][watch], watch, forbidden)
-        is_complete = np.diff(covered_tokens(known.complete, num_tokens)) > 0  # (B, L)
+        is_complete = np.diff(known.complete.covered_tokens(num_tokens)) > 0  # (B, L)
         is_impossible[:, :, 1:] |= is_complete[..., None]
         self._fix(known.required, is_impossible)
         return is_impossible
@@ -145,7 +145,7 @@ def tag_pairs(banned: Collection[Pair], tags: Tags) -> list[Pair]:
 def _watched(known: FlatKnown, num_sentences: int, num_tokens: int) -> list[dict[Watch, set[int]]]:
     """The forbidden ends by start and label; what is impossible for another reason needs no watch."""
     ends: list[dict[Watch, set[int]]] = [defaultdict(set) for _ in range(num_sentences)]
-    covered = [covered_tokens(segments, num_tokens) for segments in (known.required, known.complete)]
+    covered = [segments.covered_tokens(num_tokens) for segments in (known.required, known.complete)]
     forbidden: FlatSegments = known.forbidden
     for b, start, end, label in zip(forbidden.sentence.tolist(), *(x.tolist() for x in forbidden[1:])):
         if not any(c[b, end] > c[b, start] for c in covered):

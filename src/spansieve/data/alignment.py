@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from spansieve.data.example import DataError, Example, check_length
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
+from spansieve.data.example import IGNORED, Example, ReaderWarnings, check_length, check_span
 from spansieve.data.tokenizer import Token, sentence_spans, split_at, tokens_of_text
 from spansieve.segments import NamedSegment
 
@@ -97,12 +96,10 @@ def sentence_text(example: Example) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _checked(document: Document, warnings: ReaderWarnings) -> list[tuple[int, int, str]]:
-    location, length, kept = document.location, len(document.text), []
+    location, kept = document.location, []
     check_length(document.text, location)
     for start, end, label in document.annotations:
-        if not 0 <= start <= end <= length:
-            message = f"an entity must lie within the {length} characters of its text, got {start} to {end} ({label})"
-            raise DataError(f"{location}: {message}")
+        check_span(start, end, document.text, location)
         if start == end:
             warnings.add("entities without characters left out", location)
         else:

@@ -1,8 +1,10 @@
-"""One sentence with its gold segments: what every reader gives and everything else takes."""
+"""One sentence with its gold segments: what every reader gives and everything else takes; and what readers and writers
+raise, or count where they could not represent something as it stood."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,6 +12,7 @@ from spansieve.segments import NamedSegment
 
 MAX_TEXT = 1_000_000  # characters of one text in a file: its tokens take up to 400 bytes for each of them
 MAX_MESSAGE = 800  # characters of an error
+MAX_LOCATIONS = 3  # of a warning
 
 
 class DataError(ValueError):
@@ -25,6 +28,58 @@ def check_length(text: str, location: str) -> None:
     if len(text) > MAX_TEXT:
         way_out = "cut it into several, such as its chapters"
         raise DataError(f"{location}: a text must have at most {MAX_TEXT:,} characters, got {len(text):,}; {way_out}")
+
+
+def check_span(start: int, end: int, text: str, location: str) -> None:
+    """Refuse an entity that is not within its text."""
+    if not 0 <= start <= end <= len(text):
+        limits = f"the {len(text)} characters of its text"
+        raise DataError(f"{location}: an entity must lie within {limits}, got {start} to {end}")
+
+
+class ReaderWarnings:
+    """Warnings of a reader or writer: how often each thing happened, and where first.
+
+    >>> warnings = ReaderWarnings()
+    >>> warnings.add("discontinuous entities read from their first part to their last", "a.ann line 3")
+    >>> print(warnings)
+    1 × discontinuous entities read from their first part to their last (a.ann line 3)
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.locations: dict[str, list[str]] = {}
+
+    def add(self, what: str, where: str = "", count: int = 1) -> None:
+        if not count:
+            return
+        self.counts[what] += count
+        locations = self.locations.setdefault(what, [])
+        if where and len(locations) < MAX_LOCATIONS:
+            locations.append(where)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """What happened and how often, the most frequent first."""
+        return iter(self.counts.most_common())
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def __str__(self) -> str:
+        lines = []
+        for what, count in self:
+            locations = ", ".join(self.locations[what])
+            more = ", …" if count > len(self.locations[what]) > 0 else ""
+            lines.append(f"{count:,} × {what}" + (f" ({locations}{more})" if locations else ""))
+        return "\n".join(lines)
+
+
+class _Ignored(ReaderWarnings):
+    def add(self, what: str, where: str = "", count: int = 1) -> None:
+        pass
+
+
+IGNORED = _Ignored()  # for callers who do not ask for them
 
 
 @dataclass(frozen=True)

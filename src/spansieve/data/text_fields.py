@@ -11,7 +11,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the parser 
 from typing import IO, Literal, NamedTuple
 
 from spansieve.data.example import DataError
-from spansieve.data.formats.files import MAX_LINE, parsed_json
+from spansieve.data.formats.files import MAX_LINE, behind_blanks, parsed_json
 
 Form = Literal["lines", "paragraphs", "jsonl", "csv", "tsv"]
 MAX_PIECE = 65_536  # bytes of plain text that are read as one; a longer line is cut at a blank
@@ -148,10 +148,10 @@ def json_fields(line: str, names: Sequence[str], location: str) -> Iterator[Fiel
     if not isinstance(parsed_json(line, location), dict):
         raise DataError(f"{location}: must be a JSON object")
     decoder, is_found = json.JSONDecoder(), False
-    position = _behind_blanks(line, line.index("{") + 1)
+    position = behind_blanks(line, line.index("{") + 1)
     while line[position] != "}":
         name, position = scanstring(line, position + 1)
-        start = _behind_blanks(line, _behind_blanks(line, position) + 1)  # behind the colon
+        start = behind_blanks(line, behind_blanks(line, position) + 1)  # behind the colon
         value, end = decoder.raw_decode(line, start)
         if name in names:
             if not isinstance(value, str | None):
@@ -159,17 +159,11 @@ def json_fields(line: str, names: Sequence[str], location: str) -> Iterator[Fiel
             is_found = True
             if value:
                 yield Field(start + 1, end - 1, value, "json")
-        position = _behind_blanks(line, end)
+        position = behind_blanks(line, end)
         if line[position] == ",":
-            position = _behind_blanks(line, position + 1)
+            position = behind_blanks(line, position + 1)
     if not is_found:
         raise DataError(f"{location}: must have a field {' or '.join(names)}")
-
-
-def _behind_blanks(text: str, position: int) -> int:
-    while text[position] in _BLANKS:
-        position += 1
-    return position
 
 
 # ---- Tables ----------------------------------------------------------------------------------------------------------

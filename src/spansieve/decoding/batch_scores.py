@@ -6,6 +6,7 @@ Axes: B sentences, L tokens, K widths, Y labels or tags, N candidates, M segment
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,20 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from spansieve.crf.evidence import (
-    DepthLabels,
-    FlatKnown,
-    Known,
-    Pair,
-    are_among,
-    candidates_left,
-    impossible_segments,
-    in_banned_pair,
-)
-from spansieve.crf.flat_segments import FlatSegments, dense_index, index_in, offsets_of, outermost_first, sorted_by_end
+from spansieve.crf.evidence import DepthLabels, FlatKnown, Known, Left, Pair, in_banned_pair
+from spansieve.crf.flat_segments import FlatSegments, dense_index, segments_of_starts, sorted_by_end
 from spansieve.crf.kernels import cpu
 from spansieve.crf.tag_automaton import WatchedTags, tag_pairs
 from spansieve.decoding.tag_codec import Chain, TagCodec
+from spansieve.segments import Segment
 
 
 class BatchScores(Protocol):
@@ -77,15 +70,12 @@ class ChainScores:
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
         if not len(segments.start):
             return np.zeros(0)
-        automaton, scores, transition = self._chain
-        tags_of = None if automaton is None else automaton.of_segment
-        return self.codec.probabilities(Chain.from_scores(scores, transition, self.lengths), segments, tags_of)
+        chain = Chain.from_scores(*self._chain[1:], self.lengths)
+        return self.codec.probabilities(chain, segments, self._tags_of)
 
     def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
-        automaton, scores, transition = self._chain
-        tags_of = None if automaton is None else automaton.of_segment
-        chain, opened = Chain.from_scores(scores, transition, self.lengths), self._by_label(self.codec.opened)
-        rows, values = self.codec.likely_segments(chain, opened, least, tags_of)
+        chain, opened = Chain.from_scores(*self._chain[1:], self.lengths), self._by_label(self.codec.opened)
+        rows, values = self.codec.likely_segments(chain, opened, least, self._tags_of)
         segments, order = sorted_by_end([np.array(rows, np.int64).reshape(-1, 4).T], len(self.lengths))
         return segments, np.array(values)[order]
 
@@ -104,6 +94,10 @@ class ChainScores:
         for y in range(1, self.codec.num_labels + 1):
             sums[..., y] = marginals[..., label == y].sum(-1, dtype=np.float64)
         return sums
+
+    def _tags_of(self, b: int, segment: Segment) -> list[int]:
+        automaton = self._chain[0]
+        return self.codec.of_segment(segment) if automaton is None else automaton.of_segment(b, segment)
 
     @cached_property
     def _chain(self) -> tuple[WatchedTags | None, np.ndarray, np.ndarray]:
@@ -131,68 +125,112 @@ class SegmentScores:
 
     def given(self, known: Sequence[Known], banned: Collection[Pair]) -> SegmentScores:
         shape = self.scores.shape
-        is_impossible = impossible_segments(FlatKnown.of(known, self.lengths, shape[3], shape[2]), shape)
+        is_impossible = FlatKnown.of(known, self.lengths, shape[3], shape[2]).impossible_segments(shape)
         scores = np.where(is_impossible, np.float32(-np.inf), self.scores)
         return replace(self, scores=scores, transition=_without_pairs(self.transition, banned))
 
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         max_score, widths, labels = cpu.semi_markov_best(self.scores, self.transition, self.lengths, self.threads)
-        sentence, start = index = labels.nonzero()
-        offsets = offsets_of(sentence, len(self.lengths))
-        return max_score, FlatSegments(offsets, start, start + widths[index], labels[index])
+        return max_score, segments_of_starts(widths, labels)
 
     def probabilities(self, segments: FlatSegments) -> np.ndarray:
-        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
-        return sums.marginals.reshape(-1)[dense_index(segments, self.scores.shape)]
+        return self._marginals.reshape(-1)[dense_index(segments, self.scores.shape)]
 
     def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
-        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
-        sentence, start, width, label = at = np.nonzero(sums.marginals[..., 1:] > least)
+        named = self._marginals[..., 1:]
+        sentence, start, width, label = at = np.nonzero(named > least)
         columns = (sentence, start, start + width + 1, label + 1)
         segments, order = sorted_by_end([columns], len(self.lengths))
-        return segments, sums.marginals[..., 1:][at][order]
+        return segments, named[at][order]
 
     def coverage(self) -> np.ndarray:
-        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
         # Of the segments that start o tokens before, those wider than o.
-        reaching = sums.marginals[:, :, ::-1].cumsum(2, dtype=np.float64)[:, :, ::-1]
+        reaching = self._marginals[:, :, ::-1].cumsum(2, dtype=np.float64)[:, :, ::-1]
         covered = reaching[:, :, 0].copy()
         for offset in range(1, min(reaching.shape[1:3])):
             covered[:, offset:] += reaching[:, :-offset, offset]
         return covered
 
     def expected_counts(self) -> np.ndarray:
-        sums = cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads)
-        return sums.marginals.sum((1, 2), dtype=np.float64)
+        return self._marginals.sum((1, 2), dtype=np.float64)
+
+    @cached_property
+    def _marginals(self) -> np.ndarray:
+        return cpu.semi_markov_sums(self.scores, self.transition, self.lengths, True, self.threads).marginals
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateScores:
-    """Scores of candidates, for the paths of a filtered semi-Markov CRF."""
+class _OfCandidates:
+    """Scores of candidates, whichever sets of them there may be: what follows from their marginals."""
 
     segments: FlatSegments  # the candidates, sorted by (sentence, end, start, label)
     scores: np.ndarray  # (N,): global
-    skip: np.ndarray | bool  # (N,), or for all of them: whether a path may leave the candidate out
-    transition: np.ndarray
+    transition: Any
     lengths: np.ndarray
     dense: DenseScores | None = None  # of all spans: constraints may require one that is no candidate
     threads: int = 1
+
+    @property
+    def _marginals(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def probabilities(self, segments: FlatSegments) -> np.ndarray:
+        return self._weighted(self._marginals[self._index_of(segments)], segments)
+
+    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
+        values = self._weighted(self._marginals, self.segments)
+        return self.segments.where(values > least), values[values > least]
+
+    def coverage(self) -> np.ndarray:
+        segments, shape = self.segments, (len(self.lengths), int(self.lengths.max()), self._num_labels)
+        widths = segments.end - segments.start
+        first = (segments.sentence * shape[1] + segments.start).repeat(widths)
+        token = first + np.arange(len(first)) - (widths.cumsum() - widths).repeat(widths)
+        index = token * shape[2] + segments.label.repeat(widths)
+        return np.bincount(index, self._marginals.repeat(widths), math.prod(shape)).reshape(shape)
+
+    def expected_counts(self) -> np.ndarray:
+        shape = (len(self.lengths), self._num_labels)
+        index = self.segments.sentence * shape[1] + self.segments.label
+        return np.bincount(index, self._marginals, math.prod(shape)).reshape(shape)
+
+    @property
+    def _num_labels(self) -> int:
+        return len(self.transition) if self.dense is None else self.dense.scores.shape[3]
+
+    def _index_of(self, segments: FlatSegments) -> np.ndarray:
+        return segments.index_in(self.segments)
+
+    def _weighted(self, marginals: np.ndarray, segments: FlatSegments) -> np.ndarray:
+        return marginals if self.dense is None else self.dense.weighted(marginals, segments)
+
+    def _left(self, known: Sequence[Known], nested: bool) -> tuple[Left, dict[str, Any]]:
+        """What is left of the candidates, and with that the first fields of the scores."""
+        assert self.dense is not None
+        _, num_tokens, max_width, num_labels = self.dense.scores.shape
+        flat = FlatKnown.of(known, self.lengths, num_labels, max_width, nested)
+        left = flat.candidates_left(self.segments, num_tokens, nested)
+        return left, {"segments": left.nodes, "scores": self.dense.of_segments(left.nodes)}
+
+    def _arguments(self, label: np.ndarray, transition: np.ndarray, **options: Any) -> dict[str, Any]:
+        """The arguments of the kernels."""
+        nodes = self.segments._replace(label=label)._asdict()
+        own = {"scores": self.scores, "transition": transition, "lengths": self.lengths, "threads": self.threads}
+        return {name: np.ascontiguousarray(column) for name, column in nodes.items()} | own | options
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateScores(_OfCandidates):
+    """Scores of candidates, for the paths of a filtered semi-Markov CRF."""
+
+    skip: np.ndarray | bool = False  # (N,), or for all of them: whether a path may leave the candidate out
     best_path: tuple[np.ndarray, np.ndarray] | None = None  # where it is known: its score (B,), its candidates (M,)
 
     def given(self, known: Sequence[Known], banned: Collection[Pair]) -> CandidateScores:
-        assert self.dense is not None
-        _, num_tokens, max_width, num_labels = self.dense.scores.shape
-        flat = FlatKnown.of(known, self.lengths, num_labels, max_width)
-        left = candidates_left(self.segments, flat, num_tokens)
-        may_skip = (are_among(left.nodes, self.segments) & self.skip) | in_banned_pair(left.nodes, banned)
-        return replace(
-            self,
-            segments=left.nodes,
-            scores=self.dense.of_segments(left.nodes),
-            skip=may_skip & ~left.is_required,
-            transition=_without_pairs(self.transition, banned),
-            best_path=None,
-        )
+        left, fields = self._left(known, nested=False)
+        may_skip = (left.nodes.are_among(self.segments) & self.skip) | in_banned_pair(left.nodes, banned)
+        transition = _without_pairs(self.transition, banned)
+        return replace(self, **fields, transition=transition, skip=may_skip & ~left.is_required, best_path=None)
 
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         return self._best[:2]
@@ -207,82 +245,40 @@ class CandidateScores:
             index = np.flatnonzero(is_chosen)
         return max_score, self.segments.at(index), index
 
-    def probabilities(self, segments: FlatSegments) -> np.ndarray:
-        index = self._best[2] if segments is self._best[1] else index_in(segments, self.segments)
-        values = cpu.filtered_sums(**self._graph).marginals[index]
-        return values if self.dense is None else self.dense.weighted(values, segments)
+    def _index_of(self, segments: FlatSegments) -> np.ndarray:
+        return self._best[2] if segments is self._best[1] else super()._index_of(segments)
 
-    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
-        values = cpu.filtered_sums(**self._graph).marginals
-        values = values if self.dense is None else self.dense.weighted(values, self.segments)
-        return self.segments.where(values > least), values[values > least]
-
-    def coverage(self) -> np.ndarray:
-        marginals = cpu.filtered_sums(**self._graph).marginals
-        return _covered(self.segments, marginals, int(self.lengths.max()), len(self.transition))
-
-    def expected_counts(self) -> np.ndarray:
-        return _counted(self.segments, cpu.filtered_sums(**self._graph).marginals, len(self.transition))
+    @cached_property
+    def _marginals(self) -> np.ndarray:
+        return cpu.filtered_sums(**self._graph).marginals
 
     @property
     def _graph(self) -> dict[str, Any]:
-        """The arguments of the kernels."""
-        columns = {name: np.ascontiguousarray(column) for name, column in self.segments._asdict().items()}
-        options = {"lengths": self.lengths, "skip": self.skip, "threads": self.threads}
-        return columns | options | {"scores": self.scores, "transition": self.transition}
+        return self._arguments(self.segments.label, self.transition, skip=self.skip)
 
 
 @dataclass(frozen=True, eq=False)
-class NestedScores:
-    """Scores of candidates, for laminar sets of them."""
+class NestedScores(_OfCandidates):
+    """Scores of candidates, for laminar sets of them. The transition goes from a container to what it contains; None:
+    there is no score of that."""
 
-    segments: FlatSegments  # the candidates, sorted by (sentence, end, start, label)
-    scores: np.ndarray  # (N,): global
-    transition: np.ndarray | None  # from a container to what it contains; None: there is no score of that
-    lengths: np.ndarray
-    num_tokens: int
-    dense: DenseScores | None = None
-    threads: int = 1
     is_required: np.ndarray | None = None  # (N,)
 
     def given(self, known: Sequence[Known], banned: Collection[Pair]) -> NestedScores:
         if banned and self.transition is None:
             raise ValueError("banned pairs need a transition between labels, which this nested model has none of")
-        assert self.dense is not None
-        _, num_tokens, max_width, num_labels = self.dense.scores.shape
-        flat = FlatKnown.of(known, self.lengths, num_labels, max_width, nested=True)
-        left = candidates_left(self.segments, flat, num_tokens, nested=True)
-        return replace(
-            self,
-            segments=left.nodes,
-            scores=self.dense.of_segments(left.nodes),
-            transition=None if self.transition is None else _without_pairs(self.transition, banned),
-            is_required=left.is_required,
-        )
+        left, fields = self._left(known, nested=True)
+        transition = None if self.transition is None else _without_pairs(self.transition, banned)
+        return replace(self, **fields, transition=transition, is_required=left.is_required)
 
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         max_score, is_chosen = cpu.nested_best(**self._graph)
         chosen = self.segments.where(is_chosen)
-        return max_score, chosen.ordered(outermost_first(chosen))
+        return max_score, chosen.outermost_first()
 
-    def probabilities(self, segments: FlatSegments) -> np.ndarray:
-        marginals = cpu.nested_sums(**self._graph).marginals
-        values = marginals[index_in(segments, self.segments)]
-        return values if self.dense is None else self.dense.weighted(values, segments)
-
-    def likely_segments(self, least: float) -> tuple[FlatSegments, np.ndarray]:
-        values = cpu.nested_sums(**self._graph).marginals
-        values = values if self.dense is None else self.dense.weighted(values, self.segments)
-        return self.segments.where(values > least), values[values > least]
-
-    def coverage(self) -> np.ndarray:
-        assert self.dense is not None
-        marginals = cpu.nested_sums(**self._graph).marginals
-        return _covered(self.segments, marginals, int(self.lengths.max()), self.dense.scores.shape[3]).clip(max=1.0)
-
-    def expected_counts(self) -> np.ndarray:
-        assert self.dense is not None
-        return _counted(self.segments, cpu.nested_sums(**self._graph).marginals, self.dense.scores.shape[3])
+    @cached_property
+    def _marginals(self) -> np.ndarray:
+        return cpu.nested_sums(**self._graph).marginals
 
     @cached_property
     def _graph(self) -> dict[str, Any]:
@@ -291,14 +287,12 @@ class NestedScores:
         if transition is None:
             label, transition = np.zeros_like(label), np.zeros((1, 1), self.scores.dtype)
         if self.is_required is not None and self.is_required.any():
-            labels = DepthLabels(self.segments, self.is_required, label, len(transition), self.num_tokens)
+            num_tokens = int(self.lengths.max(initial=0))
+            labels = DepthLabels(self.segments, self.is_required, label, len(transition), num_tokens)
             by_depth = transition[np.ix_(labels.label_of, labels.label_of)]
             transition = np.where(labels.can_meet, by_depth, np.float32(-np.inf))
             label, required = labels.of_node, labels.required
-        segments = self.segments._replace(label=label)
-        columns = {name: np.ascontiguousarray(column) for name, column in segments._asdict().items()}
-        options = {"lengths": self.lengths, "threads": self.threads, "required": required}
-        return columns | options | {"scores": self.scores, "transition": transition}
+        return self._arguments(label, transition, required=required)
 
 
 class DenseScores(NamedTuple):
@@ -320,22 +314,6 @@ class DenseScores(NamedTuple):
         rows = self.local_scores.reshape(-1, num_labels)[span].astype(np.float64)
         rows[:, 0] += self.margin
         return marginals * np.exp(rows[np.arange(len(label)), label] - np.logaddexp.reduce(rows, axis=-1))
-
-
-def _covered(segments: FlatSegments, marginals: np.ndarray, num_tokens: int, num_labels: int) -> np.ndarray:
-    """Add up the marginals of the segments over each token, (B, L, Y)."""
-    widths = segments.end - segments.start
-    first = (segments.sentence * num_tokens + segments.start).repeat(widths)
-    token = first + np.arange(len(first)) - (widths.cumsum() - widths).repeat(widths)
-    shape = (len(segments.offsets) - 1, num_tokens, num_labels)
-    index = token * num_labels + segments.label.repeat(widths)
-    return np.bincount(index, marginals.repeat(widths), shape[0] * num_tokens * num_labels).reshape(shape)
-
-
-def _counted(segments: FlatSegments, marginals: np.ndarray, num_labels: int) -> np.ndarray:
-    """Add up the marginals of the segments of each label, (B, Y)."""
-    shape = (len(segments.offsets) - 1, num_labels)
-    return np.bincount(segments.sentence * num_labels + segments.label, marginals, shape[0] * num_labels).reshape(shape)
 
 
 def _without_pairs(transition: np.ndarray, banned: Collection[Pair]) -> np.ndarray:

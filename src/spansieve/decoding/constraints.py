@@ -1,17 +1,28 @@
-"""Constraints on a prediction, as users give them and as decoders take them: no torch here."""
+"""Constraints on a prediction, as users give them, in characters or tokens, and as decoders take them: no torch here.
+
+In characters, a required or forbidden span must begin where a token begins and end where one ends; blanks at its ends
+do not count. A complete span takes in every token that it shares a character with.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spansieve.crf.evidence import Known, Pair, Span
+from spansieve.crf.flat_segments import first_clash
 from spansieve.segments import Entity, LabelSet, NamedSegment, Segment
+
+if TYPE_CHECKING:
+    from spansieve.data.tokenizer import Token
 
 MAX_WATCHES = 500  # starts of forbidden entities, by label, in a sentence of a linear chain
 MAX_WATCH_WORK = 10**8  # tokens times their square, about half a second
 MAX_FORBIDDEN_TOGETHER = 16  # in a sentence that shares its batch: the sentences of a batch share such starts
+AROUND = 12  # characters that are shown on either side of a span that is refused
 
 
 class ConstraintError(ValueError):
@@ -148,14 +159,9 @@ class Support(NamedTuple):
             if self.max_width is not None and segment.width > self.max_width:
                 wide = f"is {segment.width} tokens wide, and the model has no entity wider than {self.max_width}"
                 raise ConstraintError(f"required {self._quoted(segment, tokens)} {wide}")
-        around: list[Segment] = []  # those that the next one lies within, or begins right behind
-        for segment in sorted(set(required), key=lambda s: (s.start, -s.end)):
-            while around and around[-1].end <= segment.start:
-                around.pop()
-            if around and not (self.takes_nested and segment.end <= around[-1].end and segment[:2] != around[-1][:2]):
-                both = f"{self._quoted(around[-1], tokens)} and {self._quoted(segment, tokens)}"
-                raise ConstraintError(f"required entities must not overlap, got {both}")
-            around.append(segment)
+        if pair := first_clash(set(required), self.takes_nested):
+            both = " and ".join(self._quoted(segment, tokens) for segment in pair)
+            raise ConstraintError(f"required entities must not overlap, got {both}")
 
     def _segment(self, one: NamedSegment, tokens: Sequence[str]) -> Segment:
         return Segment(*_within(one, tokens), self._id(one.label))
@@ -215,3 +221,90 @@ def group_by_banned_pairs(rules: Iterable[Rules]) -> list[list[int]]:
         is_alone = len(rule.known.forbidden) > MAX_FORBIDDEN_TOGETHER
         groups.setdefault((rule.banned, i if is_alone else None), []).append(i)
     return list(groups.values())
+
+
+# ---- In characters ---------------------------------------------------------------------------------------------------
+
+
+def placed(constraints: Constraints, text: str, sentences: Sequence[Sequence[Token]]) -> list[Constraints]:
+    """Translate the constraints of a text into those of its sentences. What concerns labels alone holds in each.
+
+    O((C + T) log T) for C constraints and T tokens.
+    """
+    borders = Borders(text, sentences)
+    required: list[list[NamedSegment]] = [[] for _ in sentences]
+    forbidden: list[list[NamedSegment | Span]] = [[] for _ in sentences]
+    complete: list[list[Span]] = [[] for _ in sentences]
+    for segment in constraints.required:
+        b, span = borders.in_sentence(segment)
+        required[b].append(NamedSegment(*span, segment.label))
+    for ban in constraints.forbidden:
+        b, span = borders.in_sentence(ban)
+        forbidden[b].append(span if isinstance(ban, Span) else NamedSegment(*span, ban.label))
+    for whole in constraints.complete:
+        for b, span in borders.parts(whole):
+            complete[b].append(span)
+    rest = replace(constraints, required=(), forbidden=(), complete=())
+    own = zip(required, forbidden, complete)
+    return [replace(rest, required=r, forbidden=f, complete=c) if r or f or c else rest for r, f, c in own]
+
+
+class Borders:
+    """The borders of a text's tokens and sentences, by which spans of characters are looked up."""
+
+    def __init__(self, text: str, sentences: Sequence[Sequence[Token]]) -> None:
+        self.text = text
+        self.tokens = [token for sentence in sentences for token in sentence]
+        self.starts, self.ends = [token.start for token in self.tokens], [token.end for token in self.tokens]
+        self.first = [0, *accumulate(map(len, sentences))]  # the first token of each sentence, and behind the last
+
+    def in_sentence(self, constraint: NamedSegment | Span) -> tuple[int, Span]:
+        """Return the sentence of a span, and the span in tokens of that; its ends must fall on borders of tokens."""
+        span = self._of_tokens(constraint)
+        b = bisect_right(self.first, span.start) - 1
+        if span.end > self.first[b + 1]:
+            raise ConstraintError(
+                f"{_quoted(constraint, self.text)} must lie within one sentence, got one across two; a text can be "
+                "read as one sequence, with sentences=False"
+            )
+        return b, self._from_first(b, *span)
+
+    def parts(self, span: Span) -> list[tuple[int, Span]]:
+        """Cut what a span shares a character with into spans of tokens, sentence by sentence."""
+        _check_within(span, self.text)
+        low, high = bisect_right(self.ends, span.start), bisect_left(self.starts, span.end)
+        if low >= high:
+            return []
+        sentences = range(bisect_right(self.first, low) - 1, bisect_left(self.first, high))
+        return [(b, self._from_first(b, max(low, self.first[b]), min(high, self.first[b + 1]))) for b in sentences]
+
+    def _from_first(self, b: int, start: int, end: int) -> Span:
+        return Span(start - self.first[b], end - self.first[b])
+
+    def _of_tokens(self, constraint: NamedSegment | Span) -> Span:
+        _check_within(constraint, self.text)
+        inner = self.text[constraint.start : constraint.end]
+        start, end = constraint.end - len(inner.lstrip()), constraint.start + len(inner.rstrip())
+        if start >= end:
+            raise ConstraintError(f"{_quoted(constraint, self.text)} must hold a token, got blanks alone")
+        low, high = bisect_right(self.starts, start) - 1, bisect_left(self.ends, end)
+        for index, position, border in ((low, start, "start"), (high, end, "end")):
+            token = self.tokens[index] if 0 <= index < len(self.tokens) else None
+            if token is None or getattr(token, border) != position:
+                is_inside = token is not None and token.start < position < token.end
+                where = f"within the token {token.text!r}" if is_inside and token is not None else "between two tokens"
+                got = f"got one that {border}s {where}"
+                raise ConstraintError(f"{_quoted(constraint, self.text)} must {border} where a token {border}s, {got}")
+        return Span(low, high + 1)
+
+
+def _check_within(constraint: NamedSegment | Span, text: str) -> None:
+    if constraint.end > len(text):
+        where = f"the {len(text)} characters of its text"
+        raise ConstraintError(f"a constraint must lie within {where}, got {tuple(constraint)}")
+
+
+def _quoted(constraint: NamedSegment | Span, text: str) -> str:
+    start, end = constraint.start, constraint.end
+    around = f"{text[max(0, start - AROUND) : start]}[{text[start:end]}]{text[end : end + AROUND]}"
+    return f"the constraint ({start}, {end}) in {around!r}"

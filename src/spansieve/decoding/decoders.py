@@ -86,21 +86,15 @@ class Decoded(NamedTuple):
         offsets, start, end, label = self.segments
         labels = np.array(names, object).take(label).tolist()
         # A named tuple's own constructor is Python code, and takes three times as long.
-        new = tuple.__new__
-        segments = list(map(new, repeat(NamedSegment), zip(start.tolist(), end.tolist(), labels)))
-        values = None if self.probabilities is None else self.probabilities.tolist()
-        bounds = offsets.tolist()
-        if len(bounds) == 2:
-            predictions = [Prediction(segments, values)]
-        elif values is None:
-            predictions = [Prediction(segments[a:z], None) for a, z in zip(bounds, bounds[1:])]
-        else:
-            predictions = [new(Prediction, (segments[a:z], values[a:z])) for a, z in zip(bounds, bounds[1:])]
+        segments = list(map(tuple.__new__, repeat(NamedSegment), zip(start.tolist(), end.tolist(), labels)))
+        values, bounds = None if self.probabilities is None else self.probabilities.tolist(), offsets.tolist()
+        rows = zip(bounds, bounds[1:])
+        predictions = [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in rows]
         if self.coverage is None:
             return predictions
         assert self.expected is not None
-        rows = zip(predictions, self.coverage, self.expected)
-        return [CoveredPrediction.of(one, covered[:, 1:], counts[1:]) for one, covered, counts in rows]
+        covered = zip(predictions, self.coverage, self.expected)
+        return [CoveredPrediction.of(one, tokens[:, 1:], counts[1:]) for one, tokens, counts in covered]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
@@ -216,16 +210,9 @@ class Decoder:
         """Filter, and find the best path in the same pass."""
         skip, inputs = self.settings.skip, (local_scores, global_scores, transition, lengths)
         kept = cpu.segments_from_scores(*inputs, skip=skip, threads=self.threads, limits=self.limits)
-        return CandidateScores(
-            FlatSegments(*kept.graph),
-            kept.score,
-            skip,
-            transition,
-            lengths,
-            self._dense(local_scores, global_scores),
-            self.threads,
-            best_path=(kept.max_score, kept.chosen[0]),
-        )
+        dense, best_path = self._dense(local_scores, global_scores), (kept.max_score, kept.chosen[0])
+        scored = (FlatSegments(*kept.graph), kept.score, transition, lengths, dense, self.threads)
+        return CandidateScores(*scored, skip, best_path)
 
     def _nested(
         self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray | None, lengths: np.ndarray
@@ -233,9 +220,7 @@ class Decoder:
         _check_numbers(global_scores)
         kept = cpu.filter_spans(local_scores, lengths, threads=self.threads, limits=self.limits)
         segments, dense = FlatSegments(*kept.graph), self._dense(local_scores, global_scores)
-        return NestedScores(
-            segments, dense.of_segments(segments), transition, lengths, local_scores.shape[1], dense, self.threads
-        )
+        return NestedScores(segments, dense.of_segments(segments), transition, lengths, dense, self.threads)
 
     def _dense(self, local_scores: np.ndarray, global_scores: np.ndarray) -> DenseScores:
         return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)

@@ -11,11 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spansieve.crf.evidence import (
-    FlatKnown,
-    candidates_left,
-)
-from spansieve.crf.flat_segments import FlatSegments, index_in, outermost_first, sorted_by_end
+from spansieve.crf.evidence import FlatKnown
+from spansieve.crf.flat_segments import FlatSegments, sorted_by_end
 from spansieve.crf.kernels import ScoreError
 from spansieve.decoding.batch_scores import CandidateScores, NestedScores
 from spansieve.decoding.constraints import ConstraintError, Constraints, Support
@@ -51,18 +48,18 @@ class ListedSpans(NamedTuple):
             if any(rule.banned for rule in rules):
                 raise ConstraintError("banned pairs of labels must be given to a token classifier, got them for spans")
             known = FlatKnown.of([rule.known for rule in rules], lengths, len(labels), None, is_nested)
-            nodes, is_required, _ = candidates_left(ranked, known, length, is_nested)
-            scores = np.append(scores, 0.0)[index_in(nodes, ranked)]  # what is required need not be listed
+            nodes, is_required, _ = known.candidates_left(ranked, length, is_nested)
+            scores = np.append(scores, 0.0)[nodes.index_in(ranked)]  # what is required need not be listed
             ranked = nodes
         if is_nested:
-            return cls(NestedScores(ranked, scores, None, lengths, length, is_required=is_required), positions)
+            return cls(NestedScores(ranked, scores, None, lengths, is_required=is_required), positions)
         transition = np.zeros((len(labels), len(labels)))
-        return cls(CandidateScores(ranked, scores, ~is_required, transition, lengths), positions)
+        return cls(CandidateScores(ranked, scores, transition, lengths, skip=~is_required), positions)
 
     def best(self) -> FlatSegments:
         """Return the spans of the largest score together, from left to right, a container first."""
         segments = self._placed(self.batch.best()[1])
-        return segments.ordered(outermost_first(segments))
+        return segments.outermost_first()
 
     def marginals(self) -> tuple[FlatSegments, np.ndarray]:
         """Return every span that is left with its probability, (M,), sorted as they came."""
@@ -86,7 +83,7 @@ def above_cutoff(
     is_above = probabilities > cutoff
     segments, probabilities = segments.where(is_above), probabilities[is_above]
     chosen = ListedSpans.of(segments, probabilities - cutoff, labels, is_nested).best()
-    return chosen, probabilities[index_in(chosen, segments)]
+    return chosen, probabilities[chosen.index_in(segments)]
 
 
 def _moved(constraints: Constraints, positions: np.ndarray) -> Constraints:

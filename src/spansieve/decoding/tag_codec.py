@@ -22,15 +22,7 @@ from spansieve.segments import LabelSet, Segment
 PREFIXES = {"BIO": "BI", "BIOES": "BIES"}
 ABSENT = -1  # the column of a tag that a classifier does not have
 LOWEST = -1e300  # stands for the largest number where all are -inf
-
-
-class LabelTags(NamedTuple):
-    """The ids of a label's tags by the position of a token in its segment; one may stand for two."""
-
-    first: int
-    inner: int
-    last: int
-    single: int
+TagsOf = Callable[[int, Segment], list[int]]  # the tags of a segment of sentence b
 
 
 class TagCodec:
@@ -38,13 +30,15 @@ class TagCodec:
 
     def __init__(self, labels: LabelSet, scheme: str) -> None:
         self.scheme = scheme
-        self.names = ["O", *(f"{prefix}-{name}" for name in labels for prefix in PREFIXES[scheme])]
-        self._of_label = [_label_tags(label, scheme) for label in range(1, len(labels))]
+        prefixes = PREFIXES[scheme]
+        self.names = ["O", *(f"{prefix}-{name}" for name in labels for prefix in prefixes)]
+        columns = [dict(zip(prefixes, range(first, len(self)))) for first in range(1, len(self), len(prefixes))]
+        self._of_label = [_variants(label, column, scheme)[0] for label, column in enumerate(columns, start=1)]
         self.opened = np.zeros(len(self.names), np.int64)  # the label of which a tag opens a segment; 0: of none
         self.label_of_tag = np.zeros(len(self.names), np.int64)
-        for label, tags in enumerate(self._of_label, start=1):
-            self.opened[[tags.first, tags.single]] = label
-            self.label_of_tag[list(tags)] = label
+        for variant in self._of_label:
+            self.opened[variant.entries] = variant.label
+            self.label_of_tag[list(variant[1:5])] = variant.label
 
     def __len__(self) -> int:
         return len(self.names)
@@ -88,31 +82,20 @@ class TagCodec:
         sentence, start = np.divmod(first, num_tokens + 1)
         return FlatSegments(offsets_of(sentence, num_sentences), start, start + last - first, opened[first])
 
-    def probabilities(
-        self, chain: Chain, segments: FlatSegments, tags_of: Callable[[int, Segment], list[int]] | None = None
-    ) -> np.ndarray:
-        """Return the probability of each segment: the part of Z of the sequences with its tags, all others free.
-
-        `tags_of` are the tags of a segment of sentence b, where those are not `of_segment`.
-        """
-        tags_of = tags_of or (lambda b, segment: self.of_segment(segment))
+    def probabilities(self, chain: Chain, segments: FlatSegments, tags_of: TagsOf) -> np.ndarray:
+        """Return the probability of each segment: the part of Z of the sequences with its tags, all others free."""
         columns = (segments.sentence.tolist(), *(column.tolist() for column in segments[1:]))
         pairs = [(b, Segment(start, end, label)) for b, start, end, label in zip(*columns)]
         return np.array([self._probability(chain, b, segment, tags_of(b, segment)) for b, segment in pairs])
 
     def likely_segments(
-        self,
-        chain: Chain,
-        opened: np.ndarray,
-        least: float,
-        tags_of: Callable[[int, Segment], list[int]] | None = None,
+        self, chain: Chain, opened: np.ndarray, least: float, tags_of: TagsOf
     ) -> tuple[list[tuple[int, int, int, int]], list[float]]:
         """Return every segment more probable than this, as (sentence, start, end, label), and its probability.
 
         A segment goes on while that it does is more probable: of such beginnings a token is part of at most 1 / least.
-        `opened[b, i, y]` is P(a segment of label y starts at token i); `tags_of` as in `probabilities`.
+        `opened[b, i, y]` is P(a segment of label y starts at token i).
         """
-        tags_of = tags_of or (lambda b, segment: self.of_segment(segment))
         rows, values = [], []
         for b, start, label in zip(*(column.tolist() for column in np.nonzero(opened > least))):
             for end in range(start + 1, int(chain.lengths[b]) + 1):
@@ -213,12 +196,6 @@ class _Step(NamedTuple):
         if rows.any():
             product[rows] = np.logaddexp.reduce(vectors[rows, :, None] + self.logs, axis=1)
         return product
-
-
-def _label_tags(label: int, scheme: str) -> LabelTags:
-    prefixes = PREFIXES[scheme]
-    first = 1 + (label - 1) * len(prefixes)
-    return LabelTags(first, first + 1, *((first + 1, first) if scheme == "BIO" else (first + 2, first + 3)))
 
 
 # ---- The tags of others ----------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spansieve.crf.evidence import FlatKnown, Known, Pair, impossible_segments
-from spansieve.crf.flat_segments import FlatSegments, offsets_of
+from spansieve.crf.evidence import FlatKnown, Known, Pair
+from spansieve.crf.flat_segments import FlatSegments, segments_of_starts
 from spansieve.crf.kernels import ScoreError, cpu
 from spansieve.decoding.constraints import ConstraintError, Constraints, Rules, Support
 from spansieve.decoding.prediction import check_choice
@@ -96,7 +96,7 @@ class SegmentGraph:
     def given(self, known: Sequence[Known], banned: Collection[Pair]) -> SegmentGraph:
         """Restrict the graph to what agrees with what is known of each sentence."""
         shape = (*self.scores.shape[:3], int(self.label[-1]) + 1)
-        is_impossible = impossible_segments(FlatKnown.of(known, self.lengths, shape[3], shape[2]), shape)
+        is_impossible = FlatKnown.of(known, self.lengths, shape[3], shape[2]).impossible_segments(shape)
         transition = self.transition.copy()
         for first, second in banned:
             transition[np.ix_(self.label == first, self.label == second)] = -np.inf
@@ -107,9 +107,8 @@ class SegmentGraph:
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         """Return the score of the best path, (B,), and its segments, null ones left out."""
         max_score, widths, variants = cpu.semi_markov_best(self.scores, self.transition, self.lengths)
-        sentence, start = index = variants.nonzero()
-        offsets = offsets_of(sentence, len(self.lengths))
-        return max_score, FlatSegments(offsets, start, start + widths[index], self.label[variants[index]])
+        segments = segments_of_starts(widths, variants)
+        return max_score, segments._replace(label=self.label[segments.label])
 
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Return log Z, (B,), and the probability of each segment, (B, L, K, Y), 0 for null."""

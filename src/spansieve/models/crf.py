@@ -45,10 +45,7 @@ class CRF(Head):
 
     def decoder_arrays(self) -> dict[str, Tensor]:
         """The arrays that the decoder takes, with -inf for what the constraints of a chain forbid."""
-        zeros, constraints = self.transition.new_zeros(len(self.tags)), self.constraints
-        if constraints.is_allowed.device != zeros.device:  # once: a graph that is captured must not copy from the host
-            masks = (constraints.is_allowed, constraints.can_start, constraints.can_end)
-            self.constraints = constraints = TagConstraints(*(mask.to(zeros.device) for mask in masks))
+        zeros, constraints = self.transition.new_zeros(len(self.tags)), self._constraints_on(self.transition.device)
         return {
             "transition": self.transition.masked_fill(~constraints.is_allowed, -torch.inf),
             "start": zeros.masked_fill(~constraints.can_start, -torch.inf),
@@ -73,11 +70,15 @@ class CRF(Head):
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> LinearChain:
         (tag_scores,) = scores
-        if self.constraints.is_allowed.device != tag_scores.device:  # once: a copy has no place in each step
+        return LinearChain(tag_scores, self.transition, lengths, self._constraints_on(tag_scores.device))
+
+    def _constraints_on(self, device: torch.device) -> TagConstraints:
+        """Copy the constraints once: a copy has no place in each step, or in a graph that is captured."""
+        if self.constraints.is_allowed.device != device:
             masks = (self.constraints.is_allowed, self.constraints.can_start, self.constraints.can_end)
             with torch.inference_mode(False):  # what is made there, no later loss may take
-                self.constraints = TagConstraints(*(mask.to(tag_scores.device) for mask in masks))
-        return LinearChain(tag_scores, self.transition, lengths, self.constraints)
+                self.constraints = TagConstraints(*(mask.to(device) for mask in masks))
+        return self.constraints
 
     def scores(self, vectors: Tensor) -> tuple[Tensor]:
         """The scores of the tags, (B, L, Y)."""

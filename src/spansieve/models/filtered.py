@@ -1,4 +1,5 @@
-"""What the models over filtered candidates share: their gold, and a look at their graphs.
+"""What the models over filtered candidates share: their gold, and a look at their graphs; and those of them that have
+no scores of label pairs.
 
 Axes: B sentences, L tokens, K widths, Y labels.
 """
@@ -14,13 +15,12 @@ from torch import Tensor
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Candidates, Distribution, FilteredSemiMarkov, Gold, NestedSegments, given
-from spansieve.crf.candidates import candidate_mask, candidates_of_mask, span_ends
-from spansieve.crf.flat_segments import FlatSegments, covered_tokens
+from spansieve.crf.candidates import candidate_mask, span_ends
+from spansieve.crf.flat_segments import flat_segments
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
 from spansieve.decoding.decoders import DecoderSettings, Kind
-from spansieve.models.head import Head, HeadGold, Ranges, Unknown, dense_shape, known_of
-from spansieve.models.soft_targets import SoftTargets
+from spansieve.models.head import Head, HeadGold, SoftTargets, Unknown, dense_shape, known_of
 from spansieve.segments import LabelSet, Segment
 
 
@@ -63,8 +63,9 @@ class FilteredHead(Head):
         labels = labels_of_spans(structures, torch.as_tensor(lengths, dtype=torch.int64))
         if unknown is None:
             return HeadGold(structures, labels)
-        is_free = spans_within(unknown_tokens(unknown, shape[1]), shape[2])
-        is_touched = spans_touching(segments_known, shape[1], shape[2])
+        ranges = flat_segments([[(*span, 1) for span in spans] for spans in unknown])
+        is_free = ranges.covered_in_spans(*shape[1:3]) == np.arange(1, shape[2] + 1)
+        is_touched = segments_known.covered_in_spans(*shape[1:3]) > 0
         # The filter learns from the spans of which something is known: where one is, no other is, unless it nests.
         is_ignored = torch.from_numpy(is_free if self.kind == "nested" else is_free & ~is_touched) & (labels == 0)
         return HeadGold(
@@ -74,22 +75,19 @@ class FilteredHead(Head):
             is_kept=torch.from_numpy(is_free | is_touched),
         )
 
-    def log_prob(
-        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
-    ) -> Tensor:
+    def log_prob(self, local_scores: Tensor, global_scores: Tensor, lengths: Tensor, gold: HeadGold) -> Tensor:
         """log P(gold) or, where gold is known in part, of all that agrees with it, (B,). Both training rules hold."""
         structures = gold.structures
         local_scores, limits = self.for_loss(local_scores)
         if gold.known is None:
-            inputs = (local_scores, global_scores, transition, lengths, structures)
+            inputs = (local_scores, global_scores, self.transition, lengths, structures)
             graph = FilteredSemiMarkov.from_scores(*inputs, skip=self.skip, **limits._asdict())
             return graph.log_prob(structures)
         mask = candidate_mask(local_scores.detach(), lengths, structures, skip=True, limits=limits)
         if not self.skip:  # what is clear of gold, and known to be none, would leave no path that agrees
             assert gold.is_kept is not None
             mask &= gold.is_kept[..., None]
-        candidates = Candidates(*candidates_of_mask(mask), lengths, *mask.shape[1:3])
-        paths = FilteredSemiMarkov(candidates, global_scores, transition, self.skip)
+        paths = FilteredSemiMarkov(Candidates.of_mask(mask, lengths), global_scores, self.transition, self.skip)
         return given(paths, gold.known, remove=False).log_partition - paths.log_partition
 
     def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:
@@ -128,17 +126,17 @@ class FilteredHead(Head):
         return self.filtering_weight * as_null.index_add(0, targets.sentence, targets.probability * surplus)
 
     def soft_log_partition(
-        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, targets: SoftTargets
+        self, local_scores: Tensor, global_scores: Tensor, lengths: Tensor, targets: SoftTargets
     ) -> Tensor:
         """Compute log Z of the paths that the global loss is over, (B,), through all that the targets have, too."""
         local_scores, limits = self.for_loss(local_scores)
         if not self.is_loss_filtered:
-            inputs = (local_scores, global_scores, transition, lengths)
+            inputs = (local_scores, global_scores, self.transition, lengths)
             return FilteredSemiMarkov.from_scores(*inputs, skip=True, **limits._asdict()).log_partition
         mask = candidate_mask(local_scores.detach(), lengths, None, True, limits)
         mask.view(-1).index_fill_(0, targets.part, True)
-        candidates = Candidates(*candidates_of_mask(mask), lengths, *mask.shape[1:3])
-        return FilteredSemiMarkov(candidates, global_scores, transition, skip=True).log_partition
+        candidates = Candidates.of_mask(mask, lengths)
+        return FilteredSemiMarkov(candidates, global_scores, self.transition, skip=True).log_partition
 
     def entities(self, structure: Any) -> tuple[Segment, ...]:
         return structure  # a path has no null segments
@@ -162,26 +160,86 @@ class FilteredHead(Head):
         )
 
 
-def unknown_tokens(unknown: Sequence[Ranges], num_tokens: int) -> np.ndarray:
-    """Which tokens nothing is known of, (B, L)."""
-    is_unknown = np.zeros((len(unknown), num_tokens), bool)
-    for b, ranges in enumerate(unknown):
-        for start, end in ranges:
-            is_unknown[b, start:end] = True
-    return is_unknown
+# ---- Without label transitions: the filter alone, and global span selection -----------------------------------------
 
 
-def spans_within(is_inside: np.ndarray, max_width: int) -> np.ndarray:
-    """Which spans have all of their tokens inside, (B, L, K), given which tokens are, (B, L)."""
-    num_sentences, num_tokens = is_inside.shape
-    count = np.zeros((num_sentences, num_tokens + 1), np.int64)
-    np.cumsum(is_inside, axis=1, out=count[:, 1:])
-    start, width = np.arange(num_tokens)[:, None], np.arange(1, max_width + 1)
-    return count[:, np.minimum(start + width, num_tokens)] - count[:, start] == width
+class WithoutTransitions(FilteredHead):
+    """A filtered head whose filter alone decides on labels, and whose paths have no scores of label pairs."""
+
+    filter_labels = True
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(config, labels, size, max_width)
+        self.register_buffer("transition", torch.zeros(len(labels), len(labels)), persistent=False)
 
 
-def spans_touching(segments: FlatSegments, num_tokens: int, max_width: int) -> np.ndarray:
-    """Which spans share a token with a segment, (B, L, K)."""
-    covered = covered_tokens(segments, num_tokens)
-    start, width = np.arange(num_tokens)[:, None], np.arange(1, max_width + 1)
-    return covered[:, np.minimum(start + width, num_tokens)] > covered[:, start]
+class FilterOnly(WithoutTransitions):
+    """The filter without the global model. A candidate's score is how far its label stands above null: all that the
+    classifier has learned of it."""
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(config, labels, size, max_width)
+        self.scorer = self.scorer_of(config, size, len(labels))
+
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        return {"filtering": self.filtering_loss(self.scores(vectors)[0], gold)}
+
+    def distillation_losses(self, vectors: Tensor, lengths: Tensor, targets: SoftTargets) -> dict[str, Tensor]:
+        return {"filtering": self.soft_filtering_loss(self.scores(vectors)[0], lengths, targets)}
+
+    def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """The local scores, and how far they stand above null, (B, L, K, Y) each."""
+        local_scores = self.scorer.dense(self.scorer(vectors)).float()
+        return local_scores, local_scores - local_scores[..., :1]
+
+
+class NestedFilterOnly(FilterOnly):
+    """The local classifier alone on nested gold: all that it keeps, less what crosses something better."""
+
+    kind = "nested"
+
+    def decoder_arrays(self) -> dict[str, Tensor]:
+        return {}  # there is no score of what lies within what
+
+    def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> Distribution:
+        local_scores, above_null = scores
+        return NestedSegments.from_scores(local_scores, above_null, None, lengths, **self.limits._asdict())
+
+
+class GlobalSelection(WithoutTransitions):
+    """Global span selection (Zaratiana et al. 2022): the filter gives a span its label, and the global model decides
+    which spans there are. A span has one label at a time, whatever `labels_per_span` is: its labels have one score, and
+    the best path could not choose among them."""
+
+    def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
+        super().__init__(config, labels, size, max_width)
+        self.skip = config.skip
+        # The local scores, and one more: of the span as such.
+        self.scorer = self.scorer_of(config, size, len(labels) + 1)
+
+    def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
+        local_scores, span_scores = self.scores(vectors)
+        labelled = self._labelled_as_gold(local_scores, gold)
+        return {
+            "filtering": self.filtering_loss(local_scores, gold),
+            "segmentation": -self.log_prob(labelled, span_scores, lengths, gold),
+        }
+
+    def for_loss(self, local_scores: Tensor) -> tuple[Tensor, FilterLimits]:
+        """The filter of the graph that the global loss is over: every span passes an unfiltered one, with one label."""
+        local_scores, limits = super().for_loss(local_scores)
+        return local_scores, limits._replace(labels_per_span=1)
+
+    def _labelled_as_gold(self, local_scores: Tensor, gold: HeadGold) -> Tensor:
+        """Give the best score of a gold span to its gold label, so that the filter keeps it with no other."""
+        local_scores, label = local_scores.detach(), gold.labels()[..., None]  # (B, L, K, 1)
+        of_names = local_scores[..., 1:]
+        is_other = torch.arange(1, len(self.labels), device=label.device) != label
+        as_gold = of_names.amax(-1, keepdim=True).masked_fill(is_other, -torch.inf)
+        return torch.cat((local_scores[..., :1], torch.where(label > 0, as_gold, of_names)), -1)
+
+    def scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """The local scores, and those of the span as such, the same for each of its labels, (B, L, K, Y) each."""
+        scores = self.scorer.dense(self.scorer(vectors)).float()
+        local_scores, span_score = scores[..., :-1], scores[..., -1:]
+        return local_scores, span_score.expand_as(local_scores)

@@ -12,9 +12,8 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, NestedSegments, given
 from spansieve.crf.losses import with_margin
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.head import Head, HeadGold
-from spansieve.models.soft_targets import SoftTargets
-from spansieve.nn.span_scorers import prefix_sums, span_scorer, span_sums
+from spansieve.models.head import Head, HeadGold, SoftTargets
+from spansieve.nn.span_scorers import prefix_sums, span_sums
 from spansieve.segments import LabelSet
 
 
@@ -32,9 +31,7 @@ class FSemiCRF(FilteredHead):
         super().__init__(config, labels, size, max_width)
         num_labels = len(labels)
         self.skip, self.margin, self.score_null = config.skip, config.margin, config.score_null
-        self.scorer = span_scorer(
-            config.features, size, config.hidden_size, max_width, num_labels, sets=2, dropout=config.dropout
-        )
+        self.scorer = self.scorer_of(config, size, num_labels, sets=2)
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
 
     def losses(self, vectors: Tensor, lengths: Tensor, gold: HeadGold) -> dict[str, Tensor]:
@@ -42,13 +39,13 @@ class FSemiCRF(FilteredHead):
         filtered = with_margin(local_scores, self.margin)
         return {
             "filtering": self.filtering_loss(local_scores, gold),
-            "segmentation": -self.log_prob(filtered, global_scores, self.transition, lengths, gold),
+            "segmentation": -self.log_prob(filtered, global_scores, lengths, gold),
         }
 
     def distillation_losses(self, vectors: Tensor, lengths: Tensor, targets: SoftTargets) -> dict[str, Tensor]:
         local_scores, global_scores = self.learned_scores(vectors)
         filtered = with_margin(local_scores, self.margin)
-        log_partition = self.soft_log_partition(filtered, global_scores, self.transition, lengths, targets)
+        log_partition = self.soft_log_partition(filtered, global_scores, lengths, targets)
         return {
             "filtering": self.soft_filtering_loss(local_scores, lengths, targets),
             "segmentation": log_partition - targets.expected_score(global_scores, self.transition),
@@ -89,10 +86,8 @@ class Nested(FSemiCRF):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(replace(config, global_loss="filtered", score_null=False), labels, size, max_width)
 
-    def log_prob(
-        self, local_scores: Tensor, global_scores: Tensor, transition: Tensor, lengths: Tensor, gold: HeadGold
-    ) -> Tensor:
-        inputs = (local_scores, global_scores, transition, lengths, gold.structures)
+    def log_prob(self, local_scores: Tensor, global_scores: Tensor, lengths: Tensor, gold: HeadGold) -> Tensor:
+        inputs = (local_scores, global_scores, self.transition, lengths, gold.structures)
         sets = NestedSegments.from_scores(*inputs, **self.limits._asdict())
         if gold.known is None:
             return sets.log_prob(gold.structures)

@@ -1,6 +1,6 @@
 """What a model is apart from its encoder: vectors of tokens in, a loss or a distribution out.
 
-Axes: B sentences, L tokens, K widths, Y labels, D features.
+Axes: B sentences, L tokens, K widths, Y labels, T labels of the transition, D features, N parts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
 from spansieve.crf.evidence import Span
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
-from spansieve.models.soft_targets import SoftTargets
-from spansieve.nn.span_scorers import scored_widths
+from spansieve.nn.span_scorers import SpanScorer, scored_widths, span_scorer
 from spansieve.segments import LabelSet, Segment
 
 Ranges = Sequence[tuple[int, int]]  # of tokens, end exclusive, from left to right
@@ -46,6 +45,26 @@ class HeadGold:
         return HeadGold(self.structures.to(device), labels, self.known, is_kept)
 
 
+@dataclass(frozen=True, eq=False)
+class SoftTargets:
+    """What a batch is to be, in expectation, in the place of gold: P(part) and how often one label follows another. As
+    the loss is linear in them, gold and a teacher's distribution mix by their sums."""
+
+    part: Tensor  # (N,): positions in the flattened scores; one may come twice
+    probability: Tensor  # (N,)
+    sentence: Tensor  # (N,): the sentence of each part
+    counts: Tensor  # (B, T, T)
+
+    def to(self, device: torch.device | str) -> SoftTargets:
+        columns = (self.part, self.probability, self.sentence, self.counts)
+        return SoftTargets(*(column.to(device, non_blocking=True) for column in columns))
+
+    def expected_score(self, scores: Tensor, transition: Tensor) -> Tensor:
+        """The expected score of a structure, (B,)."""
+        of_parts = scores.flatten().index_select(0, self.part) * self.probability
+        return (self.counts * transition).flatten(1).sum(1).index_add(0, self.sentence, of_parts)
+
+
 class Head(nn.Module):
     """A model apart from its encoder: one row of the paper's table. It takes the tokens' vectors, (B, L, D).
 
@@ -61,6 +80,11 @@ class Head(nn.Module):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__()
         self.labels, self.max_width = labels, max_width
+
+    def scorer_of(self, config: ModelConfig, size: int, num_labels: int, sets: int = 1) -> SpanScorer:
+        """Make what scores all spans, by the features and sizes that the settings have."""
+        sizes = (size, config.hidden_size, self.max_width, num_labels)
+        return span_scorer(config.features, *sizes, sets, config.dropout)
 
     @property
     def decoder_settings(self) -> DecoderSettings:

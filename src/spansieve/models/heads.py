@@ -15,10 +15,10 @@ HEADS: dict[str, str | type[Head]] = {  # a class, or the module and the name of
     "crf": "spansieve.models.crf:CRF",
     "semicrf": "spansieve.models.semi_crf:SemiCRF",
     "semicrf-unit-null": "spansieve.models.semi_crf:SemiCRFUnitNull",
-    "filter-only": "spansieve.models.span_selection:FilterOnly",
-    "global-selection": "spansieve.models.span_selection:GlobalSelection",
+    "filter-only": "spansieve.models.filtered:FilterOnly",
+    "global-selection": "spansieve.models.filtered:GlobalSelection",
     "nested": "spansieve.models.fsemicrf:Nested",
-    "nested-filter-only": "spansieve.models.span_selection:NestedFilterOnly",
+    "nested-filter-only": "spansieve.models.filtered:NestedFilterOnly",
 }
 
 

@@ -12,7 +12,6 @@ from spansieve.crf import Gold, SemiMarkov, given
 from spansieve.crf.flat_segments import covering
 from spansieve.decoding.decoders import DecoderSettings
 from spansieve.models.head import Head, HeadGold, Unknown, dense_shape, known_of
-from spansieve.nn.span_scorers import span_scorer
 from spansieve.segments import LabelSet, Segment
 
 
@@ -26,9 +25,7 @@ class SemiCRF(Head):
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
         num_labels = len(labels)
-        self.scorer = span_scorer(
-            config.features, size, config.hidden_size, max_width, num_labels, sets=1, dropout=config.dropout
-        )
+        self.scorer = self.scorer_of(config, size, num_labels)
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
 
     @property

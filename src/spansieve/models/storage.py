@@ -41,19 +41,15 @@ MOST_COUNTED = 1_000_000  # what a number of an encoder's configuration may be w
 def save_model(tagger: Tagger, folder: Path, card: str = "", weights: Mapping[str, torch.Tensor] | None = None) -> None:
     """Write a model into `folder`, whole or not at all: what was there before stays until the new one is complete."""
     with MODEL.new(folder) as new:
-        _fill(new, tagger, card, tagger.state_dict() if weights is None else weights)
-
-
-def _fill(folder: Path, tagger: Tagger, card: str, weights: Mapping[str, torch.Tensor]) -> None:
-    save_weights(weights, folder / WEIGHTS)
-    encoder = folder / ENCODER
-    encoder.mkdir()
-    with system_errors(encoder):
-        tagger.encoder.save(encoder)
-    if not any(encoder.iterdir()):
-        encoder.rmdir()
-    MODEL.write(folder, {"labels": list(tagger.labels), "model": to_dict(portable_config(tagger.config))})
-    write_durably(folder / CARD, card)  # which may be rewritten, and so has no checksum
+        save_weights(tagger.state_dict() if weights is None else weights, new / WEIGHTS)
+        encoder = new / ENCODER
+        encoder.mkdir()
+        with system_errors(encoder):
+            tagger.encoder.save(encoder)
+        if not any(encoder.iterdir()):
+            encoder.rmdir()
+        MODEL.write(new, {"labels": list(tagger.labels), "model": to_dict(portable_config(tagger.config))})
+        write_durably(new / CARD, card)  # which may be rewritten, and so has no checksum
 
 
 def encoder_name(config: ModelConfig) -> str:

@@ -18,9 +18,8 @@ from spansieve.config import MAX_WIDTH, ModelConfig
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import flat, laminar
-from spansieve.models.head import Head, HeadGold, Unknown
+from spansieve.models.head import Head, HeadGold, SoftTargets, Unknown
 from spansieve.models.heads import head_class
-from spansieve.models.soft_targets import SoftTargets
 from spansieve.nn.encoder import build_encoder
 from spansieve.segments import LabelSet, NamedSegment, Segment
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from spansieve.crf.kernels import has_triton
 from spansieve.crf.kernels.cpu.jit import over_sentences, vectorised
-from spansieve.crf.kernels.dispatch import has_triton
 
 
 def compiled_for(projected: Tensor, width: Tensor) -> ModuleType | None:

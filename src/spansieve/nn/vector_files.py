@@ -13,8 +13,6 @@ import gzip
 import io
 import warnings
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -36,7 +34,7 @@ def read_vectors(path: str | Path, max_vectors: int | None = None) -> WordVector
     """Read word vectors, the first `max_vectors` of them: files have the most frequent words first. Raises ValueError
     with the line where a file is no such, or damaged."""
     place = Path(path)
-    with _refusing(place):
+    try:
         if place.is_dir():
             return _of_folder(place, max_vectors)
         if place.is_file():
@@ -48,15 +46,9 @@ def read_vectors(path: str | Path, max_vectors: int | None = None) -> WordVector
             found = next(Path(spec.submodule_search_locations[0]).glob("*/vocab/vectors"), None)
             if found is not None:
                 return _of_spacy(found.parent, max_vectors)
-    raise ValueError(f"{WANTED}; there is no {path}")
-
-
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    try:
-        yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} is damaged or cut short: {error}") from error
+        raise ValueError(f"{place} is damaged or cut short: {error}") from error
+    raise ValueError(f"{WANTED}; there is no {path}")
 
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
@@ -70,8 +62,8 @@ def _of_file(file: IO[bytes], path: Path, most: int | None) -> WordVectors:
     if len(fields) == 2 and all(field.isdigit() for field in fields):
         count, size = map(int, fields)
         _check_size(size, path)
-        start = file.peek(MAX_LINE)[:MAX_LINE]  # type: ignore[attr-defined]
-        if len(start.split(b"\n", 1)[0].split()) == size + 1 and _numbers(start.split(b"\n", 1)[0], size) is not None:
+        start = file.peek(MAX_LINE)[:MAX_LINE].split(b"\n", 1)[0]  # type: ignore[attr-defined]
+        if len(start.split()) == size + 1 and _numbers(start, size) is not None:
             words, vectors = _text(file, path, size, count, most, 2)
         else:
             words, vectors = _binary(file, path, size, count, most)
@@ -84,19 +76,9 @@ def _of_file(file: IO[bytes], path: Path, most: int | None) -> WordVectors:
             shown = first[:40].decode("utf-8", "replace").strip()
             raise ValueError(f"{path} line 1: {WANTED}; it begins with {shown!r}")
         _check_size(size, path)
-        words, vectors = _text(_Rest(first, file), path, size, None, most, 1)
+        file.seek(0)
+        words, vectors = _text(file, path, size, None, most, 1)
     return WordVectors.of_words(words, vectors)
-
-
-class _Rest:
-    """A file whose first line was read already."""
-
-    def __init__(self, first: bytes, file: IO[bytes]) -> None:
-        self._first, self._file = first, file
-
-    def readline(self, most: int) -> bytes:
-        line, self._first = self._first, b""
-        return line or self._file.readline(most)
 
 
 def _check_size(size: int, path: Path) -> None:
@@ -105,7 +87,7 @@ def _check_size(size: int, path: Path) -> None:
 
 
 def _text(
-    file: IO[bytes] | _Rest, path: Path, size: int, count: int | None, most: int | None, number: int
+    file: IO[bytes], path: Path, size: int, count: int | None, most: int | None, number: int
 ) -> tuple[list[str], np.ndarray]:
     """Read lines of a word and its numbers, the first of which is line `number` of the file."""
     words: list[str] = []
@@ -133,17 +115,13 @@ def _text(
             numbers.append(values)
         block = _floats(b" ".join(numbers), len(lines) * size)
         if block is None or not np.isfinite(block).all():
-            bad = next(i for i, text in enumerate(numbers) if not _is_finite(text, size))
+            parsed = (_floats(text, size) for text in numbers)
+            bad = next(i for i, values in enumerate(parsed) if values is None or not np.isfinite(values).all())
             where = f"{path} line {number + len(words) - len(lines) + bad}"
             shown = numbers[bad][:60].decode("utf-8", "replace")
             raise ValueError(f"{where}: must be a word and {size:,} finite numbers, got {shown!r}")
         blocks.append(block.reshape(-1, size))
     return words, np.concatenate(blocks)
-
-
-def _is_finite(text: bytes, size: int) -> bool:
-    values = _floats(text, size)
-    return values is not None and bool(np.isfinite(values).all())
 
 
 def _numbers(line: bytes, size: int) -> np.ndarray | None:

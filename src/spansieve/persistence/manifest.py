@@ -79,8 +79,9 @@ class Manifest(NamedTuple):
 
     # ---- Whole or not at all -----------------------------------------------------------------------------------------
 
+    @staticmethod
     @contextmanager
-    def new(self, folder: Path) -> Iterator[Path]:
+    def new(folder: Path) -> Iterator[Path]:
         """Make a folder to fill, which then takes the place of `folder`: before that, and after an error, what was
         there stays."""
         new, old = _beside(folder)

@@ -29,9 +29,8 @@ from spansieve.crf import Known, given
 from spansieve.data.batching import by_document
 from spansieve.data.example import Example, check_known
 from spansieve.models.crf import CRF
-from spansieve.models.filtered import FilteredHead
+from spansieve.models.filtered import FilteredHead, FilterOnly
 from spansieve.models.head import Head
-from spansieve.models.span_selection import FilterOnly
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import Scored, predict_segments

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 from spansieve.data.example import Example
 from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
-from spansieve.decoding.character_constraints import placed
-from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, with_threshold
+from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, placed, with_threshold
 from spansieve.decoding.coverage import Coverage, Decision, coverage_of
 from spansieve.decoding.decoders import Decoder, DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability

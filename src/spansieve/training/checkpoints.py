@@ -20,16 +20,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from spansieve.persistence.atomic import (
-    checksum,
-    checksums,
-    is_sealed,
-    save_weights,
-    sealed,
-    sync_folder,
-    write_durably,
-)
-from spansieve.persistence.manifest import ModelError, check_links, read_object, refusing
+from spansieve.persistence.atomic import checksum, checksums, is_sealed, save_weights, sealed, write_durably
+from spansieve.persistence.manifest import Manifest, ModelError, check_links, read_object, refusing
 from spansieve.training.optimizer import EMA
 
 STATE = "state.json"
@@ -46,21 +38,12 @@ class Checkpoint(NamedTuple):
 def write_checkpoint(
     folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str, Mapping[str, Tensor]]
 ) -> None:
-    path = folder / f"step-{step:08d}"
-    new = folder / f".{path.name}.new"
-    for unfinished in folder.glob(".*.new"):  # left by a kill
+    for unfinished in (*folder.glob(".*.new"), *folder.glob(".*.old")):  # left by a kill
         shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        new.mkdir(parents=True)
+    with Manifest.new(folder / f"step-{step:08d}") as new:
         for name, part in tensors.items():
             save_weights(part, new / f"{name}.safetensors")
         write_durably(new / STATE, json.dumps(sealed({"step": step, "files": checksums(new), **state}), indent=2))
-        shutil.rmtree(path, ignore_errors=True)
-        new.rename(path)
-        sync_folder(folder)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
     # Later ones are damaged: the run went on from an earlier step.
     later = [path for number, path in _checkpoints(folder) if number > step]
     reached = [path for number, path in _checkpoints(folder) if number <= step]

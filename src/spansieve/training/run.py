@@ -26,7 +26,7 @@ from spansieve.persistence.atomic import write_durably
 from spansieve.training.callbacks import DataCounts, Observer, Silent
 from spansieve.training.run_folder import CURVES, MODEL, RESULTS, RUN, about_run, check_folder, dotted, locked, on_disk
 from spansieve.training.teacher import Teacher
-from spansieve.training.trainer import Trainer
+from spansieve.training.trainer import Progress, Trainer
 from spansieve.training.warm_start import Start
 
 TRACKERS = ("tensorboard", "wandb")
@@ -96,21 +96,27 @@ def train(
         state.wait_for_everyone()
         if trackers:
             trainer.accelerator.init_trackers("spansieve", config=dotted(to_dict(config)))
-        progress = trainer.run(resume)
-        tagger = load_model(folder / MODEL, trainer.accelerator.device)
-        result = TrainingResult(
-            config=config,
-            counts=trainer.counts,
-            history=progress.history,
-            best_epoch=progress.best_epoch,
-            dev=_scores(tagger, dev_examples),
-            test=None if test_examples is None else _scores(tagger, test_examples),
-            seconds=progress.seconds,
-            model=folder / MODEL,
-        )
+        result = _result(config, trainer, trainer.run(resume), test_examples)
         if state.is_main_process:
             on_disk(folder, lambda: _write(result, folder))
     return result
+
+
+def _result(
+    config: Config, trainer: Trainer, progress: Progress, test_examples: Sequence[Example] | None
+) -> TrainingResult:
+    """Score the best model, which training has left in its folder."""
+    tagger = load_model(trainer.folder / MODEL, trainer.accelerator.device)
+    return TrainingResult(
+        config=config,
+        counts=trainer.counts,
+        history=progress.history,
+        best_epoch=progress.best_epoch,
+        dev=_scores(tagger, trainer.dev_examples),
+        test=None if test_examples is None else _scores(tagger, test_examples),
+        seconds=progress.seconds,
+        model=trainer.folder / MODEL,
+    )
 
 
 def is_main_process(use_cpu: bool = False) -> bool:

@@ -19,7 +19,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from spansieve.config import TrainingConfig
-from spansieve.crf.kernels.dispatch import has_triton
+from spansieve.crf.kernels import has_triton
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.training.optimizer import EMA
 from spansieve.training.packed_batches import Layout, PackedBatch

@@ -1,4 +1,7 @@
-"""Distillation: a student learns from the exact distributions of a trained model, its teacher, beside gold."""
+"""Distillation: a student learns from the exact distributions of a trained model, its teacher, beside gold.
+
+Axes: B sentences, L tokens, K widths, Y labels, N parts, P pairs of labels.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,28 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+from torch import Tensor
 
 from spansieve.config import Config
+from spansieve.crf import Distribution, Gold
+from spansieve.crf.divergence import dense_marginals
 from spansieve.data.example import Example
+from spansieve.models.head import SoftTargets
 from spansieve.models.heads import head_class
-from spansieve.models.soft_targets import NOTHING, SentenceTargets, mixed_with_gold, sentence_targets
 from spansieve.models.storage import load_model, version_of
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import Scored, predict_segments
 from spansieve.persistence.atomic import write_durably
 from spansieve.persistence.manifest import name_of
 from spansieve.training.run_folder import TEACHER, fingerprint, on_disk
+
+LEAST_PROBABILITY = 1e-4  # of a part, and count of a transition, that is kept
 
 
 def unlabelled(tokens: Sequence[str]) -> Example:
@@ -90,7 +99,7 @@ class Teacher:
 
     def _computed(self, examples: Sequence[Example], device: torch.device) -> list[SentenceTargets]:
         head = self.tagger.to(device).head
-        weight: torch.Tensor = head.transition  # type: ignore[assignment]
+        weight: Tensor = head.transition  # type: ignore[assignment]
         kept = weight.detach().clone()
         sentences = [NOTHING for _ in examples]  # which those without a token keep
 
@@ -118,6 +127,59 @@ class TeacherTargets:
         gold, size = batch.gold.structures, len(tagger.head.transition)  # type: ignore
         targets = mixed_with_gold([self.sentences[i] for i in part], gold, [self.shares[i] for i in part], size)
         return replace(batch, gold=targets)
+
+
+class SentenceTargets(NamedTuple):
+    """The soft targets of one sentence, as they are stored: those of a linear chain have tags for labels."""
+
+    parts: np.ndarray  # (N, 4): start, width - 1, label and P(part)
+    pairs: np.ndarray  # (P, 3): a label, the one that follows it, and how often that is expected
+
+
+NOTHING = SentenceTargets(np.zeros((0, 4), np.float32), np.zeros((0, 3), np.float32))
+
+
+def sentence_targets(distribution: Distribution) -> list[SentenceTargets]:
+    """The soft targets of each sentence, of a distribution's parts and transitions that are not next to impossible."""
+    tables = []
+    for values in (dense_marginals(distribution), distribution.transition_counts):
+        where = (values > LEAST_PROBABILITY).nonzero()
+        rows = torch.cat((where[:, 1:].float(), values[tuple(where.T)].float()[:, None]), 1)
+        ends = torch.bincount(where[:, 0], minlength=len(values)).cumsum(0)[:-1]
+        tables.append(np.split(rows.cpu().numpy(), ends.cpu().numpy()))
+    return list(map(SentenceTargets, *tables))
+
+
+def mixed_with_gold(
+    targets: Sequence[SentenceTargets], gold: Gold, mixture: Sequence[float], num_labels: int
+) -> SoftTargets:
+    """Mix the targets of a batch, each by its part in the mixture, with gold for the rest, for scores shaped as gold
+    has it and a transition between so many labels."""
+    shape = (*gold.shape[:2], gold.shape[2] if len(gold.shape) == 4 else 1, gold.shape[-1])
+    shares, own = torch.tensor(mixture, dtype=torch.float32), gold.parts
+    part, probability, sentence = _flat([one.parts for one in targets], shape, shares)
+    pair, count, _ = _flat([one.pairs for one in targets], (len(targets), num_labels, num_labels), shares)
+    counts = torch.zeros(len(targets), num_labels**2).index_put((own.pair_sentence, own.pair), torch.tensor(1.0), True)
+    counts = ((1.0 - shares)[:, None] * counts).flatten().index_add(0, pair, count)
+    return SoftTargets(
+        torch.cat((part, own.part)),
+        torch.cat((probability, 1.0 - shares[own.sentence])),
+        torch.cat((sentence, own.sentence)),
+        counts.view(-1, num_labels, num_labels),
+    )
+
+
+def _flat(tables: Sequence[np.ndarray], shape: Sequence[int], shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The positions of the rows of all sentences in a flattened tensor, their shares of the values, and sentences."""
+    sentence = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
+    rows, index = np.concatenate(tables), sentence
+    for size, column in zip(shape[1:], rows[:, :-1].T.astype(np.int64)):
+        index = index * size + column
+    at = torch.from_numpy(sentence)
+    return torch.from_numpy(index), torch.from_numpy(rows[:, -1].copy()) * shares[at], at
+
+
+# ---- On disk ---------------------------------------------------------------------------------------------------------
 
 
 def _stored(sentences: Sequence[SentenceTargets], key: str) -> bytes:

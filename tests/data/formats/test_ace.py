@@ -7,9 +7,8 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from spansieve.data.example import DataError
+from spansieve.data.example import DataError, ReaderWarnings
 from spansieve.data.formats.ace import read_ace
-from spansieve.data.reader_warnings import ReaderWarnings
 
 SOURCE = """<DOC>
 <DOCID> D1 </DOCID>

@@ -7,10 +7,8 @@ import json
 import pytest
 
 from spansieve.data.alignment import Document, examples_of_documents
-from spansieve.data.example import DataError, Example
-from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.example import DataError, Example, ReaderWarnings
+from spansieve.data.formats import format_of, read_examples, write_examples
 
 TEXT = "Ada met Bob. He left."
 

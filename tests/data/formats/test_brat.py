@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats import read_examples
 from spansieve.data.formats.brat import read_brat, write_brat
-from spansieve.data.reader_warnings import ReaderWarnings
 
 TEXT = "Ada 👍 Lovelace met Bob.\nHe left the New York office.\n"
 

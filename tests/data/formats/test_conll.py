@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats.conll import read_conll, write_conll
-from spansieve.data.reader_warnings import ReaderWarnings
 from spansieve.data.tag_schemes import SCHEMES
 
 ADA = Example.of("Ada Lovelace met Bob", [(0, 2, "PER"), (3, 4, "PER")])

@@ -11,8 +11,7 @@ import time
 import pytest
 
 from spansieve.data.example import MAX_TEXT, DataError, Example
-from spansieve.data.formats import FORMATS, read_examples, write_examples
-from spansieve.data.formats.detect import format_of
+from spansieve.data.formats import FORMATS, format_of, read_examples, write_examples
 from spansieve.data.formats.files import MAX_LINE
 from tests.hostile.bad_files import PAIRS, damaged_files, valid_files, write_case
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spansieve.data.example import DataError
-from spansieve.data.formats import FORMATS
-from spansieve.data.formats.detect import format_of
+from spansieve.data.formats import FORMATS, format_of
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_a_file(tmp_path, name, content, format):
 
 
 def test_a_first_record_wider_than_the_opening(tmp_path, monkeypatch):
-    monkeypatch.setattr("spansieve.data.formats.detect.OPENING", 20)
+    monkeypatch.setattr("spansieve.data.formats.OPENING", 20)
     (tmp_path / "a.json").write_text('[{"id": 1, "padding": "long enough", "paragraphs": []}]')
     assert format_of(tmp_path / "a.json") == "spacy-json"
 

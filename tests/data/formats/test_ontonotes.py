@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats.ontonotes import read_ontonotes
-from spansieve.data.reader_warnings import ReaderWarnings
 
 
 def rows(*pairs, document="nw/x/00/x_0001"):

@@ -8,10 +8,8 @@ import sys
 import pytest
 
 from spansieve.data.alignment import Document, examples_of_documents
-from spansieve.data.example import DataError, Example
-from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.example import DataError, Example, ReaderWarnings
+from spansieve.data.formats import format_of, read_examples, write_examples
 
 EXAMPLES = [
     Example.of("Ada Lovelace met Bob . He left", [(0, 2, "PER"), (3, 4, "PER")], document="d"),

@@ -7,11 +7,9 @@ import json
 
 import pytest
 
-from spansieve.data.example import DataError, Example
-from spansieve.data.formats import read_examples, write_examples
-from spansieve.data.formats.detect import format_of
+from spansieve.data.example import DataError, Example, ReaderWarnings
+from spansieve.data.formats import format_of, read_examples, write_examples
 from spansieve.data.formats.tables import read_texts
-from spansieve.data.reader_warnings import ReaderWarnings
 
 ENTITIES = """text,start,end,label
 "Ada said: ""no"".",0,3,PER

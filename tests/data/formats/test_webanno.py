@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spansieve.data.example import DataError
-from spansieve.data.formats import read_examples
-from spansieve.data.formats.detect import format_of
-from spansieve.data.reader_warnings import ReaderWarnings
+from spansieve.data.example import DataError, ReaderWarnings
+from spansieve.data.formats import format_of, read_examples
 
 HEADER = """#FORMAT=WebAnno TSV 3.2
 #T_SP=webanno.custom.Topic|kind

@@ -19,7 +19,7 @@ from spansieve.prediction.onnx import ModelError, export, is_export, load
 from spansieve.prediction.onnx.export import export_model
 from spansieve.prediction.onnx.folder import MANIFEST, check_free, new_export
 from spansieve.prediction.onnx.graph_validation import PERMITTED
-from tests.damage import cut, flip
+from tests.damage import DAMAGES
 from tests.hostile.folders import GRAPHS, arrays
 from tests.prediction.onnx.taggers import drawn_tagger
 
@@ -80,7 +80,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
 # ---- Reading ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["manifest.json", "encoder.onnx", "scorers.onnx", "decoder.npz", "tokenizer.json"])
 def test_a_damaged_export_is_refused(subwords, name, damage, tmp_path):
     folder = shutil.copytree(subwords[1], tmp_path / "export")

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spansieve.data.alignment import Document, examples_of_documents
-from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.formats.files import files_of, in_pair, offset_in, read_bytes, read_text
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import tokens_of_text
 
 SUFFIX = ".apf.xml"

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from spansieve.data.alignment import Document, distinct_names, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length, check_span
 from spansieve.data.formats.files import files_in, files_of, in_pair, offset_in, read_lines, read_text, stem, write_text
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?$")
 
@@ -59,9 +58,7 @@ def _entities(file: Path, text: str, warnings: ReaderWarnings) -> Iterator[tuple
             raise DataError(f"{location}: must be like 'T1<tab>PER 0 5<tab>words', got {line!r:.200}")
         parts = sorted([offset_in(number, location) for number in part.split()] for part in match[2].split(";"))
         start, end = parts[0][0], max(part[1] for part in parts)
-        if not start <= end <= len(text):
-            limits = f"the {len(text)} characters of its text"
-            raise DataError(f"{location}: an entity must lie within {limits}, got {start} to {end}")
+        check_span(start, end, text, location)
         if len(parts) > 1 and any(after[0] > before[1] + 1 for before, after in zip(parts, parts[1:])):
             warnings.add("discontinuous entities read from their first part to their last", location)
         elif match[3] is not None and _letters(match[3]) != _letters(text[start:end]):

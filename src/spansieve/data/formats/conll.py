@@ -16,10 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.formats.files import errors_at, read_lines, write_text
 from spansieve.data.overlap_resolution import flat
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
 
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header

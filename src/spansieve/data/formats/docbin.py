@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.alignment import Document, examples_of_documents, sentence_text
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
 from spansieve.data.formats.files import package
 from spansieve.data.overlap_resolution import flat
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 SPANS_KEY = "sc"  # spaCy's own name for the group of its span categorizer

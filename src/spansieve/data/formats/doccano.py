@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
 from spansieve.data.formats.files import list_in, read_records, write_records
 from spansieve.data.formats.jsonl import DOCUMENT_KEYS, document_name, entity_span
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 def read_doccano(

@@ -23,6 +23,7 @@ MAX_LINE = 16 << 20  # characters, or bytes in bulk: a text at its limit, with a
 MAX_UNPACKED = 1 << 30  # bytes
 MAX_DIGITS = 18  # of an offset
 _BEYOND_ASCII = re.compile("[\x7f-\x9f]")  # control characters that JSON leaves as they are
+_BLANKS = re.compile(r"[ \t\r\n]*")
 _KINDS: dict[type, str] = {dict: "objects", str: "strings"}
 
 
@@ -117,16 +118,16 @@ def _json_list(text: str, path: str | Path) -> Iterator[Any]:
     decoder, position, sign = json.JSONDecoder(), text.index("["), "["
     try:
         while sign != "]":
-            position = _behind_blanks(text, position + 1)
+            position = behind_blanks(text, position + 1)
             if sign == "[" and text.startswith("]", position):
                 break
             value, position = decoder.raw_decode(text, position)
             yield value
-            position = _behind_blanks(text, position)
+            position = behind_blanks(text, position)
             sign = text[position : position + 1]
             if sign not in (",", "]"):
                 raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
-        if (position := _behind_blanks(text, position + 1)) < len(text):
+        if (position := behind_blanks(text, position + 1)) < len(text):
             raise json.JSONDecodeError("Extra data", text, position)
     except json.JSONDecodeError as error:
         message = f"must be JSON, got {error.msg} at column {error.colno}"
@@ -136,8 +137,9 @@ def _json_list(text: str, path: str | Path) -> Iterator[Any]:
         raise DataError(f"{path} line {line}, in the value that begins there: {_json_limit(error)}") from error
 
 
-def _behind_blanks(text: str, position: int) -> int:
-    return re.compile(r"[ \t\r\n]*").match(text, position).end()  # type: ignore[union-attr]
+def behind_blanks(text: str, position: int) -> int:
+    """The first position from here on that has none of the blanks of JSON."""
+    return _BLANKS.match(text, position).end()  # type: ignore[union-attr]
 
 
 def _json_limit(error: Exception) -> str:

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
 from spansieve.data.formats.conll import tags_of_example
 from spansieve.data.formats.files import MissingPackageError, errors_at, files_of, list_in, package
 from spansieve.data.formats.jsonl import TOKEN_KEYS, document_name, entity_span
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags
 
 TAG_COLUMNS = ("ner_tags", "tags", "ner", "labels")

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents, sentence_text
-from spansieve.data.example import DataError, Example, joined_ranges
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, joined_ranges
 from spansieve.data.formats.files import errors_at, list_in, read_records, write_records
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import segments_of_tags
 from spansieve.segments import NamedSegment
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
 from spansieve.data.formats.files import first_wanted, list_in, read_records, write_text
 from spansieve.data.formats.jsonl import document_name, entity_span
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 
 
 def read_label_studio(

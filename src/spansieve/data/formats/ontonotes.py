@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
 from spansieve.data.formats.files import files_of, read_lines
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import NamedSegment
 
 SUFFIX = "gold_conll"

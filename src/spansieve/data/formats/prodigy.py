@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from spansieve.data.alignment import Document, examples_of_documents, sentence_text
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
 from spansieve.data.formats.files import first_wanted, list_in, read_records, write_records
 from spansieve.data.formats.jsonl import document_name, entity_span, is_count
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tokenizer import Token
 
 

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
-from spansieve.data.example import DataError, Example, check_length
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length, check_span
 from spansieve.data.formats.conll import Sentence, examples_of_columns
 from spansieve.data.formats.files import offset_in, package, parsed_json, read_text, write_text
 from spansieve.data.formats.label_studio import documents_of_tasks
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.segments import Entity
 
 if TYPE_CHECKING:
@@ -215,9 +214,7 @@ def _documents(rows: Iterable[Row], warnings: ReaderWarnings) -> Iterator[Docume
         if not any(row.cell(name).strip() for name in ("start", "end", "label")):
             continue
         start, end, label = row.offset("start"), row.offset("end"), row.value("label").strip()
-        if not start <= end <= len(text):
-            requirement = f"an entity must lie within the {len(text)} characters of its text"
-            raise DataError(f"{row.location}: {requirement}, got {start} to {end}")
+        check_span(start, end, text, row.location)
         if row.cell("entity") not in ("", text[start:end]):
             warnings.add("entities that are not what stands from start to end, which are read", row.location)
         spans.append((start, end, label))

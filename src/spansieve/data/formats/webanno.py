@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spansieve.data.alignment import Document, examples_of_documents
-from spansieve.data.example import DataError, Example
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
 from spansieve.data.formats.files import files_of, read_blocks, stem
-from spansieve.data.reader_warnings import IGNORED, ReaderWarnings
 from spansieve.data.tag_schemes import UNNAMED
 from spansieve.data.tokenizer import Token
 

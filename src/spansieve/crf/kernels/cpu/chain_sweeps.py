@@ -19,7 +19,6 @@ from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences, 
 from spansieve.crf.kernels.cpu.log_space import largest
 from spansieve.crf.kernels.cpu.semi_markov_sweeps import semi_markov_sums
 from spansieve.crf.kernels.cpu.simd import exp, log, weighted_rows_8, weighted_rows_16, weighted_rows_32
-from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 PADDING = 8  # rows of tags are padded to a multiple of this many
 LEAST = 1e-60  # a product of five such numbers is still a normal float64
@@ -29,13 +28,13 @@ LOG_LEAST = -138.0
 def linear_chain_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
     """Forward-backward. `scores[b, i, y]` is the score of tag y at token i. O(L·Y²) per sentence."""
     num_sentences = len(scores)
-    sums = new_sums(scores, num_sentences, len(transition), with_marginals)
+    sums = Sums.allocated(scores, num_sentences, len(transition), with_marginals)
     is_scaled = np.zeros(num_sentences, np.bool_)
     arguments = (scores, transition, lengths, *sums, is_scaled, with_marginals)
     over_sentences(_sums, num_sentences, threads, scores.size, *arguments)
     if not is_scaled.all():
         _sum_in_log_space(np.flatnonzero(~is_scaled), scores, transition, lengths, sums, with_marginals, threads)
-    return asked_for(sums, with_marginals)
+    return sums.wanted(with_marginals)
 
 
 def _sum_in_log_space(which, scores, transition, lengths, sums, with_marginals, threads) -> None:
@@ -158,7 +157,7 @@ def _forward(scores, length, weights, space):
         if i > 0:
             _multiply(alpha[i - 1], weights, space.product)
         else:
-            _fill(space.product, 1.0)
+            space.product[:] = 1.0
         _weighted(space.exps[i], space.product, 1.0 / space.scale[i - 1] if i > 0 else 1.0, alpha[i])
         space.scale[i] = total = _sum(alpha[i])
         if total == 0.0 or any_between(alpha[i], 0.0, LEAST * total):
@@ -186,7 +185,7 @@ def _backward(length, transposed, space, marginals):
         if i < length - 1:
             _multiply(ahead[i + 1], transposed, beta)
         else:
-            _fill(beta, 1.0)
+            beta[:] = 1.0
         total = _dot(alpha[i], beta)
         if total == 0.0:
             return False
@@ -231,12 +230,6 @@ def _add_rows(values, at, step, rows, count, out):
         k += 16
     if k < padded:
         weighted_rows_8(values, at, step, rows, k, padded, count, out, k)
-
-
-@compiled
-def _fill(values, value):
-    for y in range(values.size):
-        values[y] = value
 
 
 @compiled

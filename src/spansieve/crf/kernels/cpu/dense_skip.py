@@ -1,4 +1,5 @@
-"""The filtered semi-Markov model with skipping, swept over every span: for filters that keep nearly all of them.
+"""The filtered semi-Markov model with skipping, swept over every span: for filters that keep nearly all of them; and
+whether one keeps enough for that.
 
 `scores[b, i, w, y]` is the segment at i of width w + 1 with label y; it is -inf for what is no candidate. Any set of
 disjoint candidates is a path, and the one before a segment may have ended anywhere to its left. So what has ended is
@@ -17,10 +18,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from spansieve.crf.kernels import Sums
+from spansieve.crf.flat_segments import FlatSegments, dense_index
+from spansieve.crf.kernels import PLAIN_FILTER, Sums
+from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.semi_markov_sweeps import max_forward, span_sums
-from spansieve.crf.kernels.cpu.span_workspace import new_best_workspace
+from spansieve.crf.kernels.cpu.semi_markov_sweeps import max_forward, new_best_workspace, span_sums
+
+DENSE_FROM = 0.45  # candidates a span, about where the two break even: results/soft_filters_cpu.md
+STARTS = 16  # looked at to estimate how many candidates there are
 
 
 def dense_skip_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
@@ -94,3 +99,53 @@ def _first_end(ended, y, onward, best, last):
         else:
             first = middle + 1
     return last
+
+
+# ---- The filter ------------------------------------------------------------------------------------------------------
+
+
+def is_dense_cheaper(local_scores, lengths, limits=PLAIN_FILTER) -> bool:
+    """Whether with skipping a sweep over every span costs less than one over what the filter keeps.
+
+    Estimated from a few spans: a wrong guess costs time and nothing else.
+    """
+    num_sentences, num_tokens, max_width, num_labels = local_scores.shape
+    limits = limits.within(num_labels)
+    step = num_sentences * num_tokens // STARTS + 1  # the 1 moves it on within the sentences, where all are alike
+    at = np.arange(0, num_sentences * num_tokens, step)
+    rows = local_scores.reshape(len(lengths) * num_tokens, max_width, num_labels)[::step]  # (S, K, Y)
+    above = np.minimum((rows[..., 1:] > rows[..., :1]).sum(-1), limits.labels_per_span)
+    lengths = lengths.clip(0, num_tokens)  # which were not looked at before
+    is_span = np.arange(max_width) < (lengths[at // max(num_tokens, 1)] - at % max(num_tokens, 1))[:, None]
+    longest = np.minimum(lengths, max_width)
+    spans = longest * lengths - longest * (longest - 1) // 2
+    kept = spans * (above[is_span].mean() if is_span.any() else 0.0)
+    kept = kept if limits.budget is None else np.minimum(kept, limits.budget)
+    return float(kept.sum()) >= DENSE_FROM * int(spans.sum())
+
+
+def kept_scores(
+    local_scores, global_scores, transition, lengths, gold=None, limits=PLAIN_FILTER, threads=1
+) -> np.ndarray:
+    """The global scores of the candidates where they stand, and -inf elsewhere, (B, L, K, Y).
+
+    With gold (offsets, start, end, label), every gold segment is a candidate too. Nothing is dropped for its sake: this
+    is for paths that may skip.
+    """
+    scores, (num_tokens, max_width, num_labels) = np.full_like(global_scores, -np.inf), global_scores.shape[1:]
+    limits = limits.within(num_labels)
+    if limits.budget is not None or limits.labels_per_span < num_labels - 1:
+        arguments = (local_scores, global_scores, transition, lengths, gold, True, False, limits)
+        kept = segments_from_scores(*arguments, threads=threads)
+        scores.reshape(-1)[kept.index] = kept.score
+        return scores
+    wrong = what_is_wrong(0, len(lengths), num_tokens, transition, lengths)
+    is_span = np.arange(1, num_tokens + 1)[:, None] + np.arange(max_width) <= lengths[:, None, None]  # (B, L, K)
+    is_kept = ~(local_scores <= local_scores[..., :1]) & is_span[..., None]  # what is no number, too
+    if gold is not None:
+        is_kept.reshape(-1)[dense_index(FlatSegments(*gold), scores.shape)] = True
+    np.copyto(scores, global_scores, where=is_kept)
+    is_number = (scores < np.inf).all() and (local_scores < np.inf).all(where=is_kept)
+    if wrong or not is_number:
+        raise_wrong(wrong or NOT_A_NUMBER, num_tokens, lengths)
+    return scores

@@ -8,20 +8,21 @@ at every span: all else is proportional to what stands above null.
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER, ScoreError
-from spansieve.crf.kernels.cpu.filtered_sweeps import most_in_a_sentence, sweep
-from spansieve.crf.kernels.cpu.filtered_workspace import Nodes, new_workspace
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, ScoreError
+from spansieve.crf.kernels.cpu.filtered_sweeps import Nodes, most_in_a_sentence, new_workspace, sweep
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.sentence_filter import NOT_A_NUMBER, FilterWorkspace, filter_sentence
+from spansieve.crf.kernels.cpu.simd import any_above_2, any_above_4, any_above_8
 
 USUAL = 16  # candidates a sentence; where there are more on average the filter runs again with arrays for all
 NO_GOLD = np.zeros(0, np.int64), np.zeros((3, 0), np.int64)
 # What stands for the number of candidates when there is none.
-FULL, WRONG_TRANSITION, WRONG_LENGTH = -1, -3, -4
+FULL, NOT_A_NUMBER, WRONG_TRANSITION, WRONG_LENGTH = -1, -2, -3, -4
 
 
 class Kept(NamedTuple):
@@ -39,8 +40,7 @@ class Kept(NamedTuple):
     @property
     def graph(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Offsets (B + 1,), and start, end and label (N,)."""
-        nodes = self.nodes
-        return self.bounds[0], nodes[0], nodes[1], nodes[2]
+        return self.bounds[0], self.nodes[0], self.nodes[1], self.nodes[2]
 
     @property
     def index(self) -> np.ndarray:
@@ -52,39 +52,62 @@ class Kept(NamedTuple):
         return self.nodes[4]
 
 
+class FilterWorkspace(NamedTuple):
+    """The workspace of the filter for one sentence."""
+
+    hits: np.ndarray  # (L·K,)
+    spans: np.ndarray  # (3, N): start, end and label
+    sorted: np.ndarray  # (3, N)
+    covered: np.ndarray  # (L + 1,)
+    tally: np.ndarray
+    no_block: np.ndarray  # (N,): -1 for each candidate, with `skip`
+
+
 def filter_spans(local_scores, lengths, gold=None, keep_all=False, limits=PLAIN_FILTER, threads=1) -> Kept:
     """Filter the spans. With gold (offsets, start, end, label), both training rules hold: what overlaps no gold segment
     is dropped (unless `keep_all`), and every gold segment is a candidate with its gold label."""
     no_scores, no_transition = np.empty((0, 0, 0, 0), local_scores.dtype), np.zeros((1, 1), local_scores.dtype)
-    options = (gold, keep_all, False, limits, threads)
-    return segments_from_scores(local_scores, no_scores, no_transition, lengths, *options)
+    return segments_from_scores(local_scores, no_scores, no_transition, lengths, gold, keep_all, False, limits, threads)
 
 
 def segments_from_scores(
-    local_scores,
-    global_scores,
-    transition,
-    lengths,
-    gold=None,
-    skip=False,
-    find_best=True,
-    limits=PLAIN_FILTER,
-    threads=1,
-) -> Kept:
+    local_scores, global_scores, transition, lengths,
+    gold=None, skip=False, find_best=True, limits=PLAIN_FILTER, threads=1,
+) -> Kept:  # fmt: skip
     """Filter and find the best path in one pass over each sentence: dense scores in, segments out."""
+    limits = limits.within(local_scores.shape[-1])
+    if limits.budget is not None:
+        local_scores = _within_budget(local_scores, lengths, limits, threads)
+        limits = FilterLimits(local_scores.shape[-1])
     arguments = (local_scores, global_scores, transition, lengths, gold, skip, find_best, limits)
     runs = over_sentences(_filter_run, len(local_scores), threads, local_scores.size, *arguments)
     return Kept._make(runs[0] if len(runs) == 1 else _joined(runs))
+
+
+def _within_budget(local_scores, lengths, limits, threads):
+    """Local scores by which nothing stands above null but the best candidates of each sentence, as many as the budget
+    has, by how far they stand above null; of equals the first in the order of the scores."""
+    kept = filter_spans(local_scores, lengths, limits=limits._replace(budget=None), threads=threads)
+    flat, budget = local_scores.reshape(-1), limits.budget
+    above = flat[kept.index] - flat[kept.index - kept.nodes[2]]
+    marked = np.full(local_scores.shape, -1, local_scores.dtype)
+    marked[..., 0] = 0
+    for low, high in pairwise(kept.bounds[0].tolist()):
+        index, height = kept.index[low:high], above[low:high]
+        if len(index) > budget:
+            least = np.partition(height, -budget)[-budget] if budget else np.inf
+            equal = np.sort(index[height == least])[: budget - np.count_nonzero(height > least)]
+            index = np.concatenate((index[height > least], equal))
+        marked.reshape(-1)[index] = 1
+    return marked
 
 
 def _filter_run(first, last, local_scores, global_scores, transition, lengths, gold, skip, find_best, limits):
     """Filter with arrays for the usual number of candidates, and where those are too small, for every span."""
     offsets, segments = NO_GOLD if gold is None else (gold[0], np.stack(gold[1:]))
     arguments = (local_scores, global_scores, transition, lengths, offsets, segments)
-    _, num_tokens, max_width, num_labels = local_scores.shape
-    limits = limits.within(num_labels)
-    budget = NO_BUDGET if limits.budget is None else limits.budget
-    options = (gold is not None, skip, find_best, limits.labels_per_span, budget)
+    num_tokens, max_width = local_scores.shape[1:3]
+    options = (gold is not None, skip, find_best, limits.labels_per_span)
     for each in (USUAL, num_tokens * max_width * limits.labels_per_span):
         count, *kept = _filter(first, last, each * (last - first) + segments.shape[1], *arguments, options)
         if count != FULL:
@@ -129,7 +152,6 @@ def _filter(first, last, capacity, local_scores, global_scores, transition, leng
         np.empty(num_tokens + 1, np.int64),
         np.empty(max(num_tokens, num_labels) + 2, np.int64),
         np.full(most if options[1] and options[2] else 0, -1),
-        np.empty((2, most if options[4] < most else 0), local_scores.dtype),
     )
     path_space = new_workspace(num_tokens, most if options[2] else 0, num_labels, local_scores)
     out = Kept(
@@ -150,20 +172,25 @@ def _filter(first, last, capacity, local_scores, global_scores, transition, leng
 @compiled
 def _filter_sentences(first, last, shape, model, offsets, gold, options, space, path_space, out):
     local_scores, global_scores, transition, lengths = model
-    has_gold, skip, find_best, labels_per_span, budget = options
-    why = what_is_wrong(first, last, shape[0], transition, lengths)
+    has_gold, skip, find_best, labels_per_span = options
+    num_tokens, max_width, num_labels = shape
+    why = what_is_wrong(first, last, num_tokens, transition, lengths)
     if why < 0:
         return why
     total = 0
     chosen = 0
     for b in range(first, last):
-        limits = (labels_per_span, budget)
-        n = filter_sentence(b, shape, local_scores[b], lengths[b], offsets, gold, has_gold, skip, limits, space)
+        own = (b, shape, local_scores[b], lengths[b], offsets, gold)
+        n = _filter_sentence(*own, has_gold, skip, labels_per_span, space)
         if n < 0:
             return NOT_A_NUMBER
         if total + n > out.score.size:
             return FULL
-        _copy_out(b, n, shape, space.sorted, out.nodes[:, total:])
+        for c in range(n):
+            start, end, label = space.sorted[0, c], space.sorted[1, c], space.sorted[2, c]
+            out.nodes[0, total + c], out.nodes[1, total + c], out.nodes[2, total + c] = start, end, label
+            out.nodes[3, total + c] = ((b * num_tokens + start) * max_width + end - start - 1) * num_labels + label
+            out.nodes[4, total + c] = b
         if global_scores.size > 0:
             for c in range(total, total + n):
                 out.score[c] = global_scores[out.nodes[3, c]]
@@ -211,11 +238,162 @@ def _copy_path(origin, c, base, path, count):
     return count
 
 
+def dense_expectations(gradient, marginals, counts, kept, shape):
+    """gradient[b] · marginals of sentence b, scattered into dense scores, and Σ_b gradient[b] · counts[b]."""
+    to_scores = np.zeros(shape, marginals.dtype)
+    _scatter_weighted(gradient, kept.nodes, marginals, to_scores.reshape(-1))
+    return to_scores, (gradient @ counts.reshape(len(counts), math.prod(counts.shape[1:]))).reshape(counts.shape[1:])
+
+
 @compiled
-def _copy_out(b, n, shape, spans, kept):
-    num_tokens, max_width, num_labels = shape
+def _scatter_weighted(gradient, nodes, marginals, to_scores):
+    for c in range(marginals.size):
+        to_scores[nodes[3, c]] = gradient[nodes[4, c]] * marginals[c]
+
+
+# ---- One sentence ----------------------------------------------------------------------------------------------------
+# `row` are the local scores of the sentence, flat: (L·K·Y,). `spans` are (3, N): start, end and label.
+
+
+@compiled
+def _filter_sentence(b, shape, row, length, offsets, gold, has_gold, skip, labels_per_span, space):
+    """The candidates of one sentence, in order, into `space.sorted`; how many, or NOT_A_NUMBER."""
+    _, max_width, num_labels = shape
+    num_hits = _scan(row, length, max_width, num_labels, space.hits)
+    n = _label_hits(row, space.hits, num_hits, shape, labels_per_span, space.spans)
+    if n < 0:
+        return n
+    if not has_gold:
+        _sort_by(space.spans, 1, n, length + 1, space.tally, space.sorted)
+        return n
+    _cover(gold, offsets[b], offsets[b + 1], length, space.covered)
+    if not skip:
+        n = _overlapping(space.spans, n, space.covered)
+    for g in range(offsets[b], offsets[b + 1]):
+        space.spans[0, n], space.spans[1, n], space.spans[2, n] = gold[0, g], gold[1, g], gold[2, g]
+        n += 1
+    _sort_by(space.spans, 2, n, num_labels, space.tally, space.sorted)
+    _sort_by(space.sorted, 0, n, length, space.tally, space.spans)
+    _sort_by(space.spans, 1, n, length + 1, space.tally, space.sorted)
+    return _without_repeats(space.sorted, n)
+
+
+@compiled
+def _scan(row, length, max_width, num_labels, hits):
+    """Find where in the sentence null is not the best label. A NaN is a hit too.
+
+    Each span's labels are compared a vector at a time, the last one reaching back over what was seen.
+    """
+    count = 0
+    for start in range(length):
+        for s in range(start * max_width, start * max_width + min(max_width, length - start)):
+            at = s * num_labels
+            null = row[at]
+            if num_labels > 8:
+                is_hit = any_above_8(row, at + 1, null) | any_above_8(row, at + num_labels - 8, null)
+                for y in range(9, num_labels - 8, 8):
+                    is_hit |= any_above_8(row, at + y, null)
+            elif num_labels > 4:
+                is_hit = any_above_4(row, at + 1, null) | any_above_4(row, at + num_labels - 4, null)
+            elif num_labels > 2:
+                is_hit = any_above_2(row, at + 1, null) | any_above_2(row, at + num_labels - 2, null)
+            else:
+                is_hit = num_labels > 1 and not row[at + 1] <= null
+            if is_hit:
+                hits[count] = s
+                count += 1
+    return count
+
+
+@compiled
+def _label_hits(row, hits, num_hits, shape, labels_per_span, spans):
+    """The hits as (start, end, label), in order; NOT_A_NUMBER if one is none."""
+    _, max_width, num_labels = shape
+    n = 0
+    start = 0
+    for h in range(num_hits):
+        while hits[h] >= (start + 1) * max_width:
+            start += 1
+        end = hits[h] - start * (max_width - 1) + 1
+        at = hits[h] * num_labels
+        best = 0
+        for y in range(num_labels):
+            if not row[at + y] < np.inf:
+                return NOT_A_NUMBER
+            if row[at + y] > row[at + best]:
+                best = y
+        if labels_per_span == 1:
+            spans[0, n], spans[1, n], spans[2, n] = start, end, best
+            n += 1
+            continue
+        is_any = labels_per_span >= num_labels - 1  # that stands above null
+        for y in range(1, num_labels):
+            if row[at + y] > row[at] and (is_any or _rank_of_label(row, at, y, num_labels) < labels_per_span):
+                spans[0, n], spans[1, n], spans[2, n] = start, end, y
+                n += 1
+    return n
+
+
+@compiled
+def _rank_of_label(row, at, y, num_labels):
+    """How many labels of the span at this index of `row` are better than y; of equals the first is better."""
+    rank = 0
+    for other in range(1, num_labels):
+        rank += row[at + other] > row[at + y] or (row[at + other] == row[at + y] and other < y)
+    return rank
+
+
+@compiled
+def _overlapping(spans, n, covered):
+    """Keep those of the first n columns that share a token with what is covered; how many there are."""
+    kept = 0
     for c in range(n):
-        start, end, label = spans[0, c], spans[1, c], spans[2, c]
-        kept[0, c], kept[1, c], kept[2, c] = start, end, label
-        kept[3, c] = ((b * num_tokens + start) * max_width + end - start - 1) * num_labels + label
-        kept[4, c] = b
+        if covered[spans[1, c]] > covered[spans[0, c]]:
+            kept = _keep(spans, c, kept)
+    return kept
+
+
+@compiled
+def _cover(gold, first, last, length, covered):
+    """covered[i]: how many of the tokens before i lie in a gold segment."""
+    covered[: length + 1] = 0
+    for g in range(first, last):
+        for i in range(gold[0, g], gold[1, g]):
+            covered[i + 1] = 1
+    for i in range(length):
+        covered[i + 1] += covered[i]
+
+
+@compiled
+def _sort_by(spans, key, n, num_keys, tally, out):
+    """Counting sort of the columns by one row, stable."""
+    tally[: num_keys + 1] = 0
+    for c in range(n):
+        tally[spans[key, c] + 1] += 1
+    for k in range(1, num_keys + 1):
+        tally[k] += tally[k - 1]
+    for c in range(n):
+        at = tally[spans[key, c]]
+        tally[spans[key, c]] += 1
+        for row in range(3):
+            out[row, at] = spans[row, c]
+
+
+@compiled
+def _without_repeats(spans, n):
+    kept = 0
+    for c in range(n):
+        is_repeat = kept > 0
+        for row in range(3):
+            is_repeat = is_repeat and spans[row, c] == spans[row, kept - 1]
+        if not is_repeat:
+            kept = _keep(spans, c, kept)
+    return kept
+
+
+@compiled
+def _keep(spans, c, kept):
+    """Move column c behind those kept so far; how many are kept now."""
+    for row in range(3):
+        spans[row, kept] = spans[row, c]
+    return kept + 1

@@ -20,7 +20,6 @@ from spansieve.crf.kernels.cpu.filtered_sweeps import longest, most_in_a_sentenc
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.laminar_workspace import most_slots, new_workspace, prepare
 from spansieve.crf.kernels.cpu.simd import exp
-from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 
 def nested_sums(
@@ -29,11 +28,11 @@ def nested_sums(
     """Inside-outside: log Z (B,) and, if wanted, P(candidate) (N,) and the expected pairs of labels, (B, Y, Y)."""
     # In float64 whatever comes in: to compile for each type takes seconds, to convert a few candidates nothing.
     in_float64 = scores.astype(np.float64)
-    sums = new_sums(in_float64, lengths.size, len(transition), with_marginals)
+    sums = Sums.allocated(in_float64, lengths.size, len(transition), with_marginals)
     model = (offsets, start, end, label, in_float64, transition.astype(np.float64), lengths)
     model += _depths(required, lengths, len(transition))
     over_sentences(_sum_sentences, lengths.size, threads, scores.size, *model, *sums, with_marginals)
-    return asked_for(Sums(*(array.astype(scores.dtype, copy=False) for array in sums)), with_marginals)
+    return Sums(*(array.astype(scores.dtype, copy=False) for array in sums)).wanted(with_marginals)
 
 
 def nested_best(offsets, start, end, label, scores, transition, lengths, required=None, threads=1):

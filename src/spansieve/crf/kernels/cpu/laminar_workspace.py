@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.kernels.cpu.filtered_workspace import sort_by_begin
+from spansieve.crf.kernels.cpu.filtered_sweeps import sort_by_begin
 from spansieve.crf.kernels.cpu.jit import allocating, compiled
 
 
@@ -59,24 +59,21 @@ def new_workspace(num_tokens, num_nodes, num_labels, num_slots, content, like):
         np.empty(num_tokens, np.int64),
         content,
     )
-    rows = Rows(
-        np.empty(num_tokens + 1, np.int64),
-        np.empty(num_nodes, np.int64),
-        np.empty(num_nodes, np.int64),
-        np.empty(num_nodes, np.int64),
-        np.empty(num_nodes, np.int64),
-    )
+    of_node = np.empty((4, num_nodes), np.int64)
+    rows = Rows(np.empty(num_tokens + 1, np.int64), of_node[0], of_node[1], of_node[2], of_node[3])
+    slots, whole = np.empty((3, num_slots), like.dtype), np.empty((2, num_tokens + 1), like.dtype)
+    into = np.empty((2, num_nodes, num_labels), like.dtype)
     return Workspace(
         spans,
         rows,
-        np.empty(num_slots, like.dtype),
-        np.empty(num_slots, like.dtype),
-        np.empty(num_tokens + 1, like.dtype),
+        slots[0],
+        slots[1],
+        whole[0],
         np.empty(num_nodes, like.dtype),
-        np.empty((num_nodes, num_labels), like.dtype),
-        np.empty(num_slots, like.dtype),
-        np.empty(num_tokens + 1, like.dtype),
-        np.empty((num_nodes, num_labels), like.dtype),
+        into[0],
+        slots[2],
+        whole[1],
+        into[1],
         np.empty(num_tokens + 3, np.int64),
         np.empty(num_nodes, np.int64),
         np.empty(num_labels, np.int64),

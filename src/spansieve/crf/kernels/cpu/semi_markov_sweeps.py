@@ -8,6 +8,8 @@ With `skip` the sweeps are those of `dense_skip`, where a segment may begin anyw
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from spansieve.crf.kernels import Sums
@@ -18,21 +20,12 @@ from spansieve.crf.kernels.cpu.log_space import (
     largest,
     log_sum,
     max_step,
+    pair_counts,
     segment_marginals,
     sum_by_label,
     sum_step,
+    transition_weights,
 )
-from spansieve.crf.kernels.cpu.span_workspace import (
-    add,
-    count_pairs,
-    merge_max,
-    new_best_workspace,
-    new_sums_workspace,
-    scatter,
-    tile,
-    with_weights,
-)
-from spansieve.crf.kernels.cpu.sums import asked_for, new_sums
 
 
 def semi_markov_sums(scores, transition, lengths, with_marginals=True, threads=1) -> Sums:
@@ -44,10 +37,10 @@ def semi_markov_sums(scores, transition, lengths, with_marginals=True, threads=1
 
 
 def span_sums(scores, transition, lengths, skip, with_marginals, threads) -> Sums:
-    sums = new_sums(scores, len(scores), len(transition), with_marginals)
+    sums = Sums.allocated(scores, len(scores), len(transition), with_marginals)
     arguments = (scores, transition.astype(np.float64), lengths, skip, *sums, with_marginals)
     over_sentences(_sums, len(scores), threads, scores.size, *arguments)
-    return asked_for(sums, with_marginals)
+    return sums.wanted(with_marginals)
 
 
 def semi_markov_best(scores, transition, lengths, threads=1):
@@ -67,6 +60,78 @@ def linear_chain_best(scores, transition, lengths, threads=1):
     """Viterbi: the best score (B,) and its tags (B, L), 0 beyond the length. The lowest tag wins a tie."""
     max_score, _, tags = semi_markov_best(scores[:, :, None], transition, lengths, threads)
     return max_score, tags
+
+
+# ---- The workspace of one sentence -----------------------------------------------------------------------------------
+
+
+class Maxima(NamedTuple):
+    """The workspace of the sweep for maxima over one sentence, by position 0 … L."""
+
+    before: np.ndarray  # (L + 1, Y): ⊕ over all that may come before a segment of each label
+    ended: np.ndarray  # (L + 1, Y): ⊕ over all whose last segment has each label and ends there; with skipping, by then
+    tiled: np.ndarray  # (K·Y,): a row of `before` K times
+
+
+class Forward(NamedTuple):
+    """The workspace of the sweep for sums. R is K·Y; with skipping (K + 1)·Y, since what had ended before is one more
+    of the segments there."""
+
+    before: np.ndarray  # (L + 1, Y)
+    ended: np.ndarray  # (L + 1, Y)
+    by_end: np.ndarray  # (K, R): a ring; row m % K holds the segments that end at m
+    exps: np.ndarray  # (R,)
+    totals: np.ndarray  # (Y,)
+    ended_exps: np.ndarray  # (L + 1, Y): exp(ended - ended_top)
+    ended_top: np.ndarray  # (L + 1,)
+
+
+class Backward(NamedTuple):
+    beta: np.ndarray  # (L + 1, Y): ⊕ over all that may follow a segment of each label
+    ahead: np.ndarray  # (L + 1, Y): ⊕ over all that begins right there, with a segment of each label
+    ahead_exps: np.ndarray  # (L + 1, Y): exp(ahead - ahead_top)
+    ahead_top: np.ndarray  # (L + 1,)
+    # With skipping, where `ahead` is there only for positions whose `ahead_exps` are out of reach:
+    carried: np.ndarray  # (Y,): ⊕ over all whose first segment has each label, wherever from here on that begins
+    carried_exps: np.ndarray  # (Y,)
+
+
+@allocating
+def new_sums_workspace(scores, skip):
+    """Allocate the workspaces of forward-backward. `scores` are a batch's, (B, L, K, Y)."""
+    num_tokens, max_width, num_labels = scores.shape[1:]
+    shape, row = (num_tokens + 1, num_labels), (max_width + skip) * num_labels
+    forward = Forward(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty((max_width, row)),
+        np.empty(row),
+        np.empty(num_labels),
+        np.empty(shape),
+        np.empty(num_tokens + 1),
+    )
+    backward = Backward(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(num_tokens + 1),
+        np.empty(num_labels),
+        np.empty(num_labels),
+    )
+    return forward, backward
+
+
+@allocating
+def new_best_workspace(scores):
+    num_tokens, max_width, num_labels = scores.shape[1:]
+    return Maxima(
+        np.empty((num_tokens + 1, num_labels), scores.dtype),
+        np.empty((num_tokens + 1, num_labels), scores.dtype),
+        np.empty(max_width * num_labels, scores.dtype),
+    )
+
+
+# ---- The sweeps ------------------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -133,14 +198,25 @@ def _only_nothing(row):
 
 @allocating
 def _sums(first, last, scores, transition, lengths, skip, *sums):
-    model, transposed = with_weights(scores, transition, lengths)
-    _both_ways(first, last, model, transposed, new_sums_workspace(scores, skip is not None), skip, *sums)
+    # exp(transition) but for a factor, whose logarithm is the offset, both ways round
+    weights = np.empty(transition.shape)
+    offset = transition_weights(transition, weights)
+    transposed = np.ascontiguousarray(transition.T), np.ascontiguousarray(weights.T)
+    model, pairs = (
+        (scores, transition, weights, offset, lengths),
+        (np.empty(scores.shape[1] + 1), np.empty_like(weights)),
+    )
+    forward, backward = new_sums_workspace(scores, skip is not None)
+    _both_ways(first, last, model, transposed, forward, backward, pairs, skip, *sums)
 
 
 @compiled
-def _both_ways(first, last, model, transposed, space, skip, log_partition, marginals, counts, with_marginals):
+def _both_ways(
+    first, last, model, transposed, forward, backward, pairs, skip,
+    log_partition, marginals, counts, with_marginals,
+):  # fmt: skip
     scores, transition, weights, offset, lengths = model
-    forward, backward, pairs = space
+    scale, pair = pairs
     for b in range(first, last):
         length = lengths[b]
         if length == 0:
@@ -152,10 +228,14 @@ def _both_ways(first, last, model, transposed, space, skip, log_partition, margi
         if not with_marginals or total == -np.inf:
             continue
         _backward(scores[b], transposed, offset, length, total, forward, backward, skip, marginals[b])
-        count_pairs(length, model, total, forward, backward, pairs)
+        pair[:] = 0.0
+        pair_counts(
+            forward.ended, forward.ended_exps, forward.ended_top,
+            backward.ahead, backward.ahead_exps, backward.ahead_top, length, model, total, scale, pair,
+        )  # fmt: skip
         for y in range(0 if skip is None else 1, counts.shape[1]):
             for z in range(0 if skip is None else 1, counts.shape[2]):
-                counts[b, y, z] = pairs.counts[y, z]
+                counts[b, y, z] = pair[y, z]
 
 
 @compiled
@@ -238,3 +318,32 @@ def _last_segment(scores, before, ended, transition, end, following):
                     best_start, best_label = start, y
                     break
     return best_start, best_label
+
+
+@compiled
+def scatter(before, scores, i, count, by_end):
+    """Scatter the segments that start at i, of `count` widths, each to the row of its end in the ring."""
+    num_labels = before.size
+    for w in range(count):
+        at = w * num_labels
+        add(before, scores[w], by_end[(i + w + 1) % by_end.shape[0], at : at + num_labels])
+
+
+@compiled
+def tile(row, count, out):
+    for w in range(count):
+        for y in range(row.size):
+            out[w * row.size + y] = row[y]
+
+
+@compiled
+def merge_max(left, right, out):
+    for j in range(left.size):
+        value = left[j] + right[j]
+        out[j] = value if value > out[j] else out[j]
+
+
+@compiled
+def add(left, right, out):
+    for j in range(left.size):
+        out[j] = left[j] + right[j]

@@ -63,6 +63,4 @@ dense_skip_sums, dense_skip_best = _in_threads(cpu.dense_skip_sums), _in_threads
 filter_spans, is_dense_cheaper = _in_threads(cpu.filter_spans), _for_tensors(cpu.is_dense_cheaper)
 segments_from_scores, kept_scores = _in_threads(cpu.segments_from_scores), _in_threads(cpu.kept_scores)
 kept_sums = _in_threads(cpu.filtered_sums)  # of flat candidates, as `segments_from_scores` keeps them
-
-weighted_expectations = _for_tensors(cpu.weighted_expectations)
 dense_expectations = _for_tensors(cpu.dense_expectations)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import Candidates
-from spansieve.crf.flat_segments import segments_at, segments_by_sentence
+from spansieve.crf.flat_segments import segments_at
 from spansieve.crf.gold import Gold, Parts
-from spansieve.crf.kernels import RequiredDepths, Sums, cpu
+from spansieve.crf.kernels import Sums, cpu
 from spansieve.crf.kernels.cuda.launch import launch
 from spansieve.crf.kernels.cuda.triton_kernels import (
     expectations,
@@ -153,7 +152,7 @@ def dense_filtered_best(
     nodes, order = segments_at(flat_index, scores.shape)
     options = {"skip": skip, "threads": torch.get_num_threads()}
     max_score, is_chosen = cpu.filtered_best(*nodes, flat[order], transition_here, lengths_here, **options)
-    return torch.from_numpy(max_score).to(scores.device), segments_by_sentence(nodes.where(is_chosen))
+    return torch.from_numpy(max_score).to(scores.device), nodes.where(is_chosen).by_sentence()
 
 
 def _on_host(
@@ -181,7 +180,7 @@ def filtered_sums(
     Where only some candidates may be skipped, which is so under constraints, the sweep is the host's.
     """
     if isinstance(skip, Tensor):
-        return _on_cpu(cpu.filtered_sums, candidates, scores, transition, skip.cpu().numpy(), with_marginals)
+        return _on_cpu("filtered_sums", candidates, scores, transition, skip, with_marginals)
     shape = (candidates.num_sentences, candidates.num_tokens, candidates.max_width, len(transition))
     index = (candidates.sentence, candidates.start, candidates.end - candidates.start - 1, candidates.label)
     dense = scores.new_zeros(shape).index_put_(index, scores.detach())
@@ -191,42 +190,24 @@ def filtered_sums(
     return sums._replace(marginals=sums.marginals[index]) if with_marginals else sums
 
 
-def filtered_best(
-    candidates: Candidates, scores: Tensor, transition: Tensor, skip: bool | Tensor
-) -> tuple[Tensor, Tensor]:
-    """The best score (B,) and whether the best path takes each candidate (N,); on the host, as above."""
-    may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
-    return _on_cpu(cpu.filtered_best, candidates, scores, transition, may_skip)
-
-
-def nested_sums(
-    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None, with_marginals: bool
-) -> Sums:
-    """Inside-outside: log Z, the marginals (N,) and the expected pairs of container and content (B, Y, Y).
-
-    The sweep is the host's. After a filter the candidates are few, and which they are is data that the host needs in
-    any case. A kernel of its own would go through the starts of a sentence one by one, with little to do at each.
-    """
-    return _on_cpu(cpu.nested_sums, candidates, scores, transition, required, with_marginals)
-
-
-def nested_best(
-    candidates: Candidates, scores: Tensor, transition: Tensor, required: RequiredDepths | None
-) -> tuple[Tensor, Tensor]:
-    """The best score (B,) and whether the best set takes each candidate (N,)."""
-    return _on_cpu(cpu.nested_best, candidates, scores, transition, required)
-
-
-def _on_cpu(kernel: Callable[..., Any], c: Candidates, scores: Tensor, transition: Tensor, *options: Any) -> Any:
+def _on_cpu(name: str, c: Candidates, scores: Tensor, transition: Tensor, *options: Any) -> Any:
     """Run a kernel for flat candidates on the host. They go there in two copies: of the integers, and of the scores."""
     integers = (c.offsets, c.start, c.end, c.label, c.lengths)
     *nodes, lengths = torch.cat(integers).cpu().split([len(x) for x in integers])
     values = torch.cat((scores.detach(), transition.detach().flatten())).cpu()
     flat, matrix = values.split([len(scores), transition.numel()])
     arrays = [tensor.numpy() for tensor in (*nodes, flat, matrix.view(transition.shape), lengths)]
-    result = kernel(*arrays, *options, threads=torch.get_num_threads())
+    options = tuple(option.cpu().numpy() if isinstance(option, Tensor) else option for option in options)
+    result = getattr(cpu, name)(*arrays, *options, threads=torch.get_num_threads())
     tensors = [None if array is None else torch.from_numpy(array).to(scores.device) for array in result]
     return Sums(*tensors) if isinstance(result, Sums) else tensors
+
+
+# Best paths are wanted on the host, as above. Laminar sets are summed there, too: after a filter the candidates are
+# few, and which they are is data that the host needs in any case. A kernel of its own would go through the starts of a
+# sentence one by one, with little to do at each.
+filtered_best = partial(_on_cpu, "filtered_best")
+nested_best, nested_sums = partial(_on_cpu, "nested_best"), partial(_on_cpu, "nested_sums")
 
 
 def log_prob(parts: Parts, scores: Tensor, transition: Tensor, sums: Sums) -> Tensor:

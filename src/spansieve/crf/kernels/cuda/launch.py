@@ -13,7 +13,7 @@ from torch import Tensor
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from spansieve.crf.kernels.dispatch import MIN_TRITON, triton_version
+from spansieve.crf.kernels import MIN_TRITON, triton_version
 
 if triton_version() < MIN_TRITON:
     raise ImportError(f"Triton must be at least {MIN_TRITON} for the kernels of a GPU, got {triton_version()}")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from spansieve.models import soft_targets
 from spansieve.models.filtered import FilteredHead
-from spansieve.models.soft_targets import SentenceTargets, SoftTargets, mixed_with_gold, sentence_targets
+from spansieve.models.head import SoftTargets
+from spansieve.training import teacher
+from spansieve.training.teacher import SentenceTargets, mixed_with_gold, sentence_targets
 from tests.batches import random_gold
 from tests.crf.test_divergence import enumerated
 from tests.nn.heads import head_of, keep_half, oracle_of, vectors_of
@@ -27,7 +28,7 @@ every_head = pytest.mark.parametrize(("name", "settings"), LEARNING, ids=lambda 
 
 @pytest.fixture(autouse=True)
 def all_of_it(monkeypatch):
-    monkeypatch.setattr(soft_targets, "LEAST_PROBABILITY", 0.0)
+    monkeypatch.setattr(teacher, "LEAST_PROBABILITY", 0.0)
 
 
 def drawn(name, settings, seed=0):
