@@ -102,6 +102,23 @@ def test_an_encoder_reads_what_its_tokenizer_cuts(folder_of, tmp_path):
         made.subwords._known.clear()  # what the call above has left in the tokenizer must not be cached
 
 
+@pytest.mark.parametrize("casing", [False, True])
+@pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
+def test_a_single_sentence_is_read_as_in_a_batch(folder_of, casing, tmp_path):
+    made = PretrainedEncoder(EncoderConfig(name=folder_of(tmp_path), casing=casing, max_subwords=20))
+    for sentence in (["in"], ["Paris", "\u200b", "abc"], ["", "IN", "don't"], ["[SEP]"], ["Paris"] * 18):
+        found = made.layout.features_of_one(sentence, made.subwords)
+        expected = made.layout.features([sentence], made.subwords)
+        if found is None:
+            assert len(expected["input_ids"]) > 1  # windows
+            continue
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array, err_msg=name, strict=True)
+    assert made.layout.features_of_one(["Paris"] * 99, made.subwords) is None
+    assert made.layout.features_of_one([], made.subwords) is None
+
+
 def test_special_subwords_in_a_text_are_cut_where_the_tokenizer_says_so(tmp_path):
     folder = bert_folder(tmp_path)
     change_settings(folder, "tokenizer_config.json", split_special_tokens=True)
