@@ -45,7 +45,7 @@ test-wheel: dist
 	$(PYTHON) -m venv $(WHEEL)/venv
 	$(WHEEL)/venv/bin/python -m pip install --quiet --upgrade pip
 	$(WHEEL)/venv/bin/python -m pip install --quiet --constraint constraints.txt "$$(ls $(CURDIR)/dist/*.whl)[dev]"
-	cp -R benchmarks docs examples results tests *.md *.toml *.txt *.yml *.cff Makefile Dockerfile .github $(WHEEL)/tree
+	cp -R benchmarks docs examples results tests *.md *.toml *.txt *.yml *.cff Makefile Dockerfile .ci .github $(WHEEL)/tree
 	chmod -R a+rwX $(WHEEL)/tree
 	chmod -R a+rX,a-w $(WHEEL)/venv/lib/python3*/site-packages
 	cd $(WHEEL)/tree && $(AS) ../venv/bin/python -m pytest -n 2 -m "not slow and not browser" tests benchmarks \
