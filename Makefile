@@ -36,16 +36,19 @@ test-browser: $(READY)
 test-dist: $(READY)
 	$(BIN)/python -m pytest tests/packaging
 
-# The suite on the wheel, in a folder without the source and with a package that cannot be written (root can write
-# anything: there, run it as another user). Tests that read the source are left out.
+# The suite on the wheel, in a folder without the source and with packages that cannot be written. Tests that read the
+# source are left out. Root can write anything, and so has another user run it, with a Python and a folder in reach of that
+# user: `make test-wheel AS="runuser -u nobody --" PYTHON=/usr/bin/python3 WHEEL=/tmp/wheel`.
 test-wheel: dist
-	rm -rf $(WHEEL)/tree $(WHEEL)/venv
+	rm -rf $(WHEEL)
 	mkdir -p $(WHEEL)/tree
 	$(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/python -m pip install --quiet --upgrade pip
 	$(WHEEL)/venv/bin/python -m pip install --quiet --constraint constraints.txt "$$(ls $(CURDIR)/dist/*.whl)[dev]"
-	cp -R benchmarks docs examples results tests *.md *.toml *.txt *.yml *.cff Makefile Dockerfile .github $(WHEEL)/tree
-	chmod -R a-w $(WHEEL)/venv/lib/python3*/site-packages/spansieve
-	cd $(WHEEL)/tree && ../venv/bin/python -m pytest -n 2 -m "not slow and not browser" tests benchmarks \
+	cp -R benchmarks docs examples results tests *.md *.toml *.txt *.yml *.cff Makefile Dockerfile .ci .github $(WHEEL)/tree
+	chmod -R a+rwX $(WHEEL)/tree
+	chmod -R a+rX,a-w $(WHEEL)/venv/lib/python3*/site-packages
+	cd $(WHEEL)/tree && $(AS) ../venv/bin/python -m pytest -n 2 -m "not slow and not browser" tests benchmarks \
 	  $(addprefix --ignore=,$(OF_THE_SOURCE)); status=$$?; chmod -R u+w ../venv; exit $$status
 
 # The suite on the oldest versions that pyproject.toml admits, in an environment of its own; they are of a time when

@@ -49,6 +49,7 @@ def test_the_table_has_what_the_default_may_take():
     assert [*neighbours._figures(neighbours.ACTIVE, quiet, busy).values()] == ["4.0 s", "40.0 s", "10.00", "", ""]
 
 
+@pytest.mark.skipif(not (startup.ROOT / ".git").exists(), reason="needs a clone")
 def test_an_earlier_tree_is_compared_with(tmp_path):
     source = startup.extracted("HEAD", tmp_path / "before")
     assert (source / "spansieve" / "__main__.py").is_file()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import io
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from typer.main import get_command
 
 from spansieve import __version__, cli
-from spansieve.cli import train, without_collection
+from spansieve.cli import train, without_collection, write_utf8
 from spansieve.prediction.text_predictor import TEXTS_AT_ONCE
 
 COMMANDS = (
@@ -43,6 +44,28 @@ def test_the_worked_example_shows_candidates_graph_and_best_path(terminal):
     assert "McGill LOC → University ORG" in answer.out
     assert "Best path: Alain Farley PER → McGill University ORG" in answer.out
     assert max(map(len, answer.out.splitlines())) <= 80
+
+
+def test_a_pipe_gets_utf8_whatever_the_system_writes(terminal):
+    """cp1252 is what Windows writes to one; it has no arrow."""
+    done = subprocess.run(
+        [sys.executable, "-m", "spansieve", "example"],
+        env=os.environ | {"PYTHONIOENCODING": "cp1252", "COLUMNS": "80"},
+        capture_output=True,
+        check=True,
+        timeout=600,
+    )
+    assert done.stdout.decode("utf-8") == terminal("example").out
+
+
+def test_a_terminal_that_lacks_a_sign_shows_another(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdout", stream)
+    write_utf8()
+    stream.write("Ada → Rome")
+    stream.flush()
+    assert stream.buffer.getvalue() == b"Ada ? Rome"
 
 
 # ---- Help ------------------------------------------------------------------------------------------------------------
@@ -81,7 +104,9 @@ def test_an_option_that_was_folded_names_the_new_way(terminal, option):
 
 
 def test_help_shows_brackets(terminal):
-    assert "[model] and" in terminal("train", "--help").out
+    shown = terminal("train", "--help").out
+    assert "[model]" in shown
+    assert "[training]" in shown
 
 
 def test_help_is_quick():

@@ -33,6 +33,9 @@ SHOWING = [
     for path in WITH_CODE
     if any(block.language in {"text", "json"} and not block.title for block in blocks_of(path))
 ]
+# Minutes for little: bulk.md too starts Ray, and each command of reproduce.md has a test of its own.
+LONG = {"scaling.md", "reproduce.md"}
+READ = [pytest.param(path, marks=pytest.mark.slow) if name_of(path) in LONG else path for path in WITH_CODE]
 HURRIED = [path for path in PAGES if any(is_shortened(one) for block in blocks_of(path) for one in block.commands)]
 COMMANDS = [command for block in BLOCKS for command in block.commands]
 
@@ -51,7 +54,7 @@ def read(path: Path, reader: Reader) -> None:
         assert any(place.iterdir()) if place.is_dir() else place.stat().st_size, place
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize("path", READ, ids=name_of)
 def test_page(path, reader):
     read(path, reader)
 

@@ -61,8 +61,9 @@ def test_train_and_predict(run, tmp_path):
     assert (tmp_path / "run" / "model").is_dir()
 
 
+@pytest.mark.slow
 def test_a_bilstm_with_each_layer(run):
-    """With little to learn from. Without the filtering loss the last two are at 0."""
+    """With little to learn from. Without the filtering loss the last two are at 0. That it runs at all, docs/ shows."""
     out = run("bilstm_layers.py", "--sentences", 500, "--epochs", 5)
     assert re.findall(r"^(.+): dev", out, flags=re.MULTILINE) == ["linear chain", "semi-Markov", "filtered", "nested"]
     assert min(figures(out)) > 0.35

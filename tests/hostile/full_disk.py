@@ -29,7 +29,8 @@ def main(answer: str, model: str, disk: str, engine: str) -> None:
     except (OSError, BulkError) as raised:
         error = f"{type(raised).__name__}: {raised}"
     filler.unlink()
-    subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
+    # All of it is named, or `mount` would take over options that a namespace of one user does not allow.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "remount,size=50m", "tmpfs", disk], check=True)
     run_bulk(job, engine, replicas=1 if engine == "ray" else None)
     rows = [json.loads(line) for path in sorted(Path(disk).rglob("*.jsonl")) for line in path.open()]
     texts = sorted(row["text"] for row in rows)

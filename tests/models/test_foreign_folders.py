@@ -26,6 +26,7 @@ FUZZ = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 BUILTIN_FILES = ["config.json", "model.safetensors"]
+needs_links = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a POSIX system")
 ENCODER_FILES = [f"encoder/{name}" for name in ("config.json", "tokenizer.json", "tokenizer_config.json")]
 
 
@@ -238,6 +239,7 @@ def test_a_name_that_no_system_takes(builtin, place):
         load_model(folder)
 
 
+@needs_links
 def test_links(builtin, place):
     """A link is followed within its folder; to nothing else, and not around in circles."""
     folder = copied(builtin, place)
@@ -257,6 +259,7 @@ def test_links(builtin, place):
         load_model(folder)
 
 
+@needs_links
 def test_links_of_the_hubs_cache(builtin, tmp_path):
     """It has the files of a snapshot as links to blobs; of other folders' blobs it has none."""
     folder = shutil.copytree(builtin, tmp_path / "models--org--name" / "snapshots" / "0123abcd")
@@ -270,6 +273,7 @@ def test_links_of_the_hubs_cache(builtin, tmp_path):
         load_model(shutil.copytree(folder, folder.parents[1] / "elsewhere" / folder.name, symlinks=True))
 
 
+@needs_links
 def test_a_file_that_is_not_named_may_not_be_a_link_either(pretrained, place):
     """transformers reads what it finds."""
     folder = copied(pretrained, place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
@@ -17,6 +17,7 @@ def tiny_encoder(folder: Path) -> Path:
     vocabulary = {piece: i for i, piece in enumerate(SPECIAL + PIECES)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
     marks = [(mark, vocabulary[mark]) for mark in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=marks)
     PreTrainedTokenizerFast(

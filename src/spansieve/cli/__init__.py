@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -108,6 +109,17 @@ def wait_passively() -> None:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # which is read when torch is loaded
 
 
+def write_utf8() -> None:
+    """Write UTF-8 to pipes and files, as to all others: Windows has a code page there, without most letters and signs.
+    A terminal that cannot show a sign gets a question mark for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            if stream.isatty():
+                stream.reconfigure(errors="replace")
+            else:
+                stream.reconfigure(encoding="utf-8")
+
+
 def _version(is_wanted: bool) -> None:
     if is_wanted:
         print(f"spansieve {__version__}")
@@ -167,6 +179,7 @@ def without_collection() -> Iterator[None]:
 
 def run(program: typer.Typer, name: str) -> None:
     """Run a program. Errors that a user can fix are one line, and the exit code is 1; with --debug, a traceback."""
+    write_utf8()
     arguments = sys.argv[1:]
     end = _end_of_options(arguments)
     is_debug = "--debug" in arguments[:end]

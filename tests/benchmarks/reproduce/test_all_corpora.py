@@ -46,6 +46,7 @@ def common(corpora, tmp_path, capsys):
     ]
 
 
+@pytest.mark.slow
 def test_the_command(terminal, common, tmp_path):
     answer = terminal("all-corpora", *common, "--seeds", "0,", "--set=training.epochs=1")
     assert answer.code == 0, answer.err

@@ -138,6 +138,7 @@ LONG_FILES = [
 ]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is bounded on Linux alone")
 @pytest.mark.parametrize(
     ("name", "format", "form"),
     [pytest.param(*row, marks=[pytest.mark.slow] if row[1] != "jsonl" else []) for row in LONG_FILES],

@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -39,6 +40,7 @@ def children() -> set[int]:
 def cluster(monkeypatch):
     """Of two workers: two replicas of one core each, whatever this machine has."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", uuid4().hex)  # without which Ray writes one to the user's home
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = children()
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
