@@ -41,17 +41,17 @@ COMMANDS = {
 }
 
 PLAIN_COMMANDS = {"example", "push", "convert", "data", "split"}  # which have nothing to compute
-# Options that were folded into others, and how to say the same now.
+# Options that were folded into others, and how the same is said now.
 MOVED = {
     "--cpu": "--set run.cpu=true",
-    "--tracker": "--set run.tracker=tensorboard",
-    "--test": "`spansieve evaluate RUN/model TEST`, or --set run.test=TEST",
-    "--fixed": "--require FILE.jsonl",
-    "--objective": "--set objective=f1",
-    "--probability": "--set probability=with-filter",
-    "--replicas": "--set replicas=4",
-    "--block-size": "--set block_size=32",
-    "--entities-column": "--set entities_column=NAME",
+    "--tracker": "--set run.tracker=VALUE",
+    "--test": "--set run.test=VALUE",
+    "--fixed": "--require VALUE",
+    "--objective": "--set objective=VALUE",
+    "--probability": "--set probability=VALUE",
+    "--replicas": "--set replicas=VALUE",
+    "--block-size": "--set block_size=VALUE",
+    "--entities-column": "--set entities_column=VALUE",
 }
 Threads = Annotated[int | None, typer.Option(min=1, help="of the processor; one for each core if not set")]
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -152,15 +152,28 @@ def program_of(names: Collection[str]) -> typer.Typer:
 def main() -> None:
     """Run the command `spansieve`."""
     wait_passively()
-    for name in (argument.partition("=")[0] for argument in sys.argv[1 : _end_of_options(sys.argv)]):
-        if name in MOVED:
-            print(f"error: there is no option {name} any more; the same is said by {MOVED[name]}", file=sys.stderr)
-            raise SystemExit(2)
+    sys.argv[1:] = as_said_now(sys.argv[1:])
     first = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
     # The others are needed for help and for errors alone.
     with without_collection():
         program = program_of([first] if first in COMMANDS else COMMANDS)
     run(program, "spansieve")
+
+
+def as_said_now(arguments: Sequence[str]) -> list[str]:
+    """Put the options of today in place of those that were folded into them, and say so."""
+    end = _end_of_options(arguments)
+    said, left = [], iter(arguments[:end])
+    for argument in left:
+        name, _, value = argument.partition("=")
+        if name not in MOVED:
+            said.append(argument)
+            continue
+        option, setting = MOVED[name].split(" ")
+        value = value or (next(left, "") if "VALUE" in setting else "")
+        said += [option, setting.replace("VALUE", value)]
+        print(f"warning: {name} is {MOVED[name]} now", file=sys.stderr)
+    return [*said, *arguments[end:]]
 
 
 @contextmanager
