@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from spansieve.crf.flat_segments import FlatSegments, dense_index
-from spansieve.crf.kernels import PLAIN_FILTER, Sums
+from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER, Sums
 from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.semi_markov_sweeps import max_forward, new_best_workspace, span_sums
@@ -109,19 +109,10 @@ def is_dense_cheaper(local_scores, lengths, limits=PLAIN_FILTER) -> bool:
 
     Estimated from a few spans: a wrong guess costs time and nothing else.
     """
-    num_sentences, num_tokens, max_width, num_labels = local_scores.shape
-    limits = limits.within(num_labels)
-    step = num_sentences * num_tokens // STARTS + 1  # the 1 moves it on within the sentences, where all are alike
-    at = np.arange(0, num_sentences * num_tokens, step)
-    rows = local_scores.reshape(len(lengths) * num_tokens, max_width, num_labels)[::step]  # (S, K, Y)
-    above = np.minimum((rows[..., 1:] > rows[..., :1]).sum(-1), limits.labels_per_span)
-    lengths = lengths.clip(0, num_tokens)  # which were not looked at before
-    is_span = np.arange(max_width) < (lengths[at // max(num_tokens, 1)] - at % max(num_tokens, 1))[:, None]
-    longest = np.minimum(lengths, max_width)
-    spans = longest * lengths - longest * (longest - 1) // 2
-    kept = spans * (above[is_span].mean() if is_span.any() else 0.0)
-    kept = kept if limits.budget is None else np.minimum(kept, limits.budget)
-    return float(kept.sum()) >= DENSE_FROM * int(spans.sum())
+    limits = limits.within(local_scores.shape[-1])
+    budget = NO_BUDGET if limits.budget is None else limits.budget
+    kept, spans = _num_kept(local_scores, lengths, limits.labels_per_span, budget)
+    return bool(kept >= DENSE_FROM * spans)
 
 
 def kept_scores(
@@ -149,3 +140,36 @@ def kept_scores(
     if wrong or not is_number:
         raise_wrong(wrong or NOT_A_NUMBER, num_tokens, lengths)
     return scores
+
+
+@compiled
+def _num_kept(local_scores, lengths, labels_per_span, budget):
+    """About how many candidates there are, and how many spans."""
+    share = _kept_per_span(local_scores, lengths, labels_per_span)
+    kept = 0.0
+    num_spans = 0
+    for length in lengths:
+        longest = min(max(0, length), local_scores.shape[2])
+        spans = longest * max(0, length) - longest * (longest - 1) // 2
+        num_spans += spans
+        kept += min(share * spans, budget)
+    return kept, num_spans
+
+
+@compiled
+def _kept_per_span(local_scores, lengths, labels_per_span):
+    """How much of the spans from a few starts, all over the batch, is kept. The lengths were not looked at before."""
+    num_sentences, num_tokens, max_width, num_labels = local_scores.shape
+    kept = 0
+    spans = 0
+    step = num_sentences * num_tokens // STARTS + 1  # the 1 moves it on within the sentences, where all are alike
+    for at in range(0, num_sentences * num_tokens, step):
+        b, start = at // num_tokens, at % num_tokens
+        for w in range(min(max_width, min(lengths[b], num_tokens) - start)):
+            row = local_scores[b, start, w]
+            above = 0
+            for y in range(1, num_labels):
+                above += row[y] > row[0]
+            kept += min(above, labels_per_span)
+            spans += 1
+    return kept / spans if spans > 0 else 0.0
