@@ -20,7 +20,13 @@ import numpy as np
 
 from spansieve.crf.flat_segments import FlatSegments, dense_index
 from spansieve.crf.kernels import NO_BUDGET, PLAIN_FILTER, Sums
-from spansieve.crf.kernels.cpu.filter import NOT_A_NUMBER, raise_wrong, segments_from_scores, what_is_wrong
+from spansieve.crf.kernels.cpu.filter import (
+    NOT_A_NUMBER,
+    raise_wrong,
+    rank_of_label,
+    segments_from_scores,
+    what_is_wrong,
+)
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
 from spansieve.crf.kernels.cpu.semi_markov_sweeps import max_forward, new_best_workspace, span_sums
 
@@ -123,22 +129,21 @@ def kept_scores(
     With gold (offsets, start, end, label), every gold segment is a candidate too. Nothing is dropped for its sake: this
     is for paths that may skip.
     """
-    scores, (num_tokens, max_width, num_labels) = np.full_like(global_scores, -np.inf), global_scores.shape[1:]
-    limits = limits.within(num_labels)
-    if limits.budget is not None or limits.labels_per_span < num_labels - 1:
+    scores, limits = np.full(global_scores.shape, -np.inf, global_scores.dtype), limits.within(global_scores.shape[-1])
+    if limits.budget is not None:
         arguments = (local_scores, global_scores, transition, lengths, gold, True, False, limits)
         kept = segments_from_scores(*arguments, threads=threads)
         scores.reshape(-1)[kept.index] = kept.score
         return scores
-    wrong = what_is_wrong(0, len(lengths), num_tokens, transition, lengths)
-    is_span = np.arange(1, num_tokens + 1)[:, None] + np.arange(max_width) <= lengths[:, None, None]  # (B, L, K)
-    is_kept = ~(local_scores <= local_scores[..., :1]) & is_span[..., None]  # what is no number, too
+    arguments = (local_scores, global_scores, transition, lengths, limits.labels_per_span, scores)
+    wrong = min(over_sentences(_keep, len(scores), threads, scores.size, *arguments))
+    if wrong:
+        raise_wrong(wrong, scores.shape[1], lengths)
     if gold is not None:
-        is_kept.reshape(-1)[dense_index(FlatSegments(*gold), scores.shape)] = True
-    np.copyto(scores, global_scores, where=is_kept)
-    is_number = (scores < np.inf).all() and (local_scores < np.inf).all(where=is_kept)
-    if wrong or not is_number:
-        raise_wrong(wrong or NOT_A_NUMBER, num_tokens, lengths)
+        index = dense_index(FlatSegments(*gold), scores.shape)
+        scores.reshape(-1)[index] = kept = global_scores.reshape(-1)[index]
+        if not (kept < np.inf).all():
+            raise_wrong(NOT_A_NUMBER, scores.shape[1], lengths)
     return scores
 
 
@@ -173,3 +178,43 @@ def _kept_per_span(local_scores, lengths, labels_per_span):
             kept += min(above, labels_per_span)
             spans += 1
     return kept / spans if spans > 0 else 0.0
+
+
+@compiled
+def _keep(first, last, local_scores, global_scores, transition, lengths, labels_per_span, scores):
+    """Fill in what is kept; 0, or why there are no candidates."""
+    num_tokens, max_width, _ = local_scores.shape[1:]
+    wrong = what_is_wrong(first, last, num_tokens, transition, lengths)
+    if wrong < 0:
+        return wrong
+    is_number = True
+    for b in range(first, last):
+        for start in range(lengths[b]):
+            for w in range(min(max_width, lengths[b] - start)):
+                span = (local_scores[b, start, w], global_scores[b, start, w])
+                is_number &= _keep_labels(*span, labels_per_span, scores[b, start, w])
+    return 0 if is_number else NOT_A_NUMBER
+
+
+@compiled
+def _keep_labels(local_scores, global_scores, labels_per_span, scores):
+    """Keep labels of one span; whether all that was looked at is a number."""
+    num_labels = scores.size
+    best, is_hit, is_number = 0, False, True
+    for y in range(num_labels):
+        is_hit |= not local_scores[y] <= local_scores[0]
+        is_number &= local_scores[y] < np.inf
+        best = y if local_scores[y] > local_scores[best] else best
+    if labels_per_span == 1 or best == 0:
+        if best > 0:
+            scores[best] = global_scores[best]
+            is_number &= scores[best] < np.inf
+        return is_number or not is_hit
+    for y in range(1, num_labels):
+        is_kept = local_scores[y] > local_scores[0]
+        if labels_per_span < num_labels - 1:
+            is_kept = is_kept and rank_of_label(local_scores, 0, y, num_labels) < labels_per_span
+        if is_kept:
+            scores[y] = global_scores[y]
+            is_number &= scores[y] < np.inf
+    return is_number

@@ -328,14 +328,14 @@ def _label_hits(row, hits, num_hits, shape, labels_per_span, spans):
             continue
         is_any = labels_per_span >= num_labels - 1  # that stands above null
         for y in range(1, num_labels):
-            if row[at + y] > row[at] and (is_any or _rank_of_label(row, at, y, num_labels) < labels_per_span):
+            if row[at + y] > row[at] and (is_any or rank_of_label(row, at, y, num_labels) < labels_per_span):
                 spans[0, n], spans[1, n], spans[2, n] = start, end, y
                 n += 1
     return n
 
 
 @compiled
-def _rank_of_label(row, at, y, num_labels):
+def rank_of_label(row, at, y, num_labels):
     """How many labels of the span at this index of `row` are better than y; of equals the first is better."""
     rank = 0
     for other in range(1, num_labels):
