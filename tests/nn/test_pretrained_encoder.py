@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from transformers import T5Config
@@ -185,3 +188,15 @@ def test_errors_say_what_an_encoder_must_be(bert, tmp_path):
     T5Config(vocab_size=90, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2).save_pretrained(folder)
     with pytest.raises(ValueError, match="must read only"):
         encoder(folder)
+
+
+def test_the_attention_for_short_windows_is_put_back_whatever_threads_do():
+    def choose(_) -> bool:
+        with pretrained_encoder._attention_for_short_windows():
+            time.sleep(0.001)
+            return torch.backends.cuda.cudnn_sdp_enabled()
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    with ThreadPoolExecutor(4) as pool:
+        assert not any(pool.map(choose, range(40)))
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before

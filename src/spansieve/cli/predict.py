@@ -284,7 +284,7 @@ class Phrases:
 
 
 def _disjoint(hits: Sequence[Hit]) -> list[Hit]:
-    """Of phrases that overlap, those that cover the most characters."""
+    """Choose among phrases that overlap: those that cover the most characters stay."""
     from spansieve.crf.flat_segments import best_disjoint
 
     starts, ends = [hit[0] for hit in hits], [hit[1] for hit in hits]

@@ -5,6 +5,7 @@ Axes: B sentences, L tokens, W windows, S subwords in a window, P subwords in al
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -22,10 +23,11 @@ from spansieve.nn.encoder import Encoder, filled, rounded
 from spansieve.nn.subwords import NUM_CASINGS, SubwordCache, SubwordLayout, pooled
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
-MAX_SUBWORDS = 16_384  # read at once in prediction, padding included; on a GPU twice as many
+MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
 SHORT_WINDOW = 64  # subwords; cuDNN's attention is made for longer ones, and takes twice as long as others up to here
 FOR_SHORT_WINDOWS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+_CHOICE_OF_ATTENTION = threading.Lock()
 WIDTH_STEP = 16  # windows are padded to multiples of this, so that few shapes occur
 NO_LIMIT = 100_000  # tokenizers without a limit have a number far above
 VERSION = tuple(map(int, __version__.split(".")[:2]))  # of transformers
@@ -165,7 +167,7 @@ class PretrainedEncoder(Encoder):
         if torch.is_grad_enabled():
             return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
-        max_windows = max(1, MAX_SUBWORDS * (1 + inputs[0].is_cuda) // inputs[0].shape[1])
+        max_windows = max(1, MAX_SUBWORDS // inputs[0].shape[1])
         return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(max_windows) for x in inputs))])
 
     def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
@@ -177,13 +179,22 @@ class PretrainedEncoder(Encoder):
         inputs = {"input_ids": ids}
         if self.casing is not None:
             inputs = {"inputs_embeds": self.model.get_input_embeddings()(ids) + self.casing(casing)}
-        is_short = mask.is_cuda and ids.shape[1] <= SHORT_WINDOW
-        with sdpa_kernel(FOR_SHORT_WINDOWS) if is_short else nullcontext():
+        # What checkpointing computes again is not in this context, and must be what was computed before.
+        is_short = mask.is_cuda and ids.shape[1] <= SHORT_WINDOW and not self.config.gradient_checkpointing
+        with _attention_for_short_windows() if is_short else nullcontext():
             return self.model(**inputs, attention_mask=mask).last_hidden_state
 
 
 def _prefix_sums(vectors: Tensor) -> Tensor:
     return nn.functional.pad(vectors.to(torch.float64).cumsum(0), (0, 0, 1, 0))
+
+
+@contextmanager
+def _attention_for_short_windows() -> Iterator[None]:
+    """Have torch leave cuDNN's attention out. That is a setting of the process: one thread at a time, or the last to
+    leave would put back what it found of another's."""
+    with _CHOICE_OF_ATTENTION, sdpa_kernel(FOR_SHORT_WINDOWS):
+        yield
 
 
 @contextmanager
