@@ -36,6 +36,7 @@ class Task(ctypes.Structure):
         *((name, ctypes.c_int) for name in (
             "L", "K", "tiles", "tile_spans", "capacity", "slots", "with_probabilities",
         )),
+        ("steepest", ctypes.c_float),
     ]  # fmt: skip
 
 
@@ -131,6 +132,8 @@ class DeviceDecoder:
         if self._plan(1, decoder.settings.max_width, True, num_labels).shared > self._shared:
             raise NvrtcError(f"{num_labels} labels do not fit the shared memory of the device")
         arrays = {"transition": np.zeros((num_labels, num_labels), np.float32)} | decoder.arrays
+        transition = arrays["transition"]
+        self._steepest = float(np.abs(transition[np.isfinite(transition)]).max(initial=0.0))
         self._arrays = {name: torch.from_numpy(x).to(device) for name, x in arrays.items()}
 
     def decode(
@@ -155,6 +158,7 @@ class DeviceDecoder:
     def slots(self) -> Slots:
         """Make memory for one launch. What a launch of some shape needs of it is reserved by the first such launch."""
         made = Slots(self.device)
+        made.task.steepest = self._steepest
         for name, array in self._arrays.items():
             setattr(made.task, name, array.data_ptr())
         return made
@@ -187,7 +191,7 @@ class DeviceDecoder:
         num_spans, sums = num_tokens * max_width, 32 if with_probabilities else 16  # bytes of a candidate
         tile_spans = max(TILE_SPANS, -(-num_spans // max_threads(num_labels)))
         tiles = max(1, -(-num_spans // tile_spans))
-        each = 80 if kind == "nested" else 32 + sums if tiles == 1 else 32
+        each = 80 if kind == "nested" else 40 + sums if tiles == 1 else 32
         most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)
         capacity = min((self._shared - 16) // each, most)
         scratch = tiles * (TILE_KEPT * 16 + 16) if tiles > 1 else 0
@@ -195,7 +199,7 @@ class DeviceDecoder:
             scratch += 36 * ROWS_EACH * capacity
         elif tiles > 1:
             scratch += sums * capacity
-            scratch += 44 * (CHUNKS * num_labels**2 + (CHUNKS + 1) * num_labels + capacity * num_labels)
+            scratch += 48 * num_labels * (CHUNKS * num_labels + CHUNKS + 1 + capacity)
         slots = min(2 * num_tokens if kind == "nested" else num_tokens, capacity)
         return Plan(tiles, tile_spans, capacity, slots, -(-scratch // 16) * 16, each * capacity + 16)
 

@@ -102,6 +102,8 @@ __device__ int filter_sentence(const Task& t, int b, int length, int4* kept, int
 struct Nodes {
     int4* node;     // (N,): start, end, label, score, in order of (end, start, label)
     int* by_start;  // (N,): their indices in order of (start, end, label)
+    int* left;      // (N,): how many end before the k-th of these starts
+    int* right;     // (N,): where in that order those begin that start behind the end of each
     int n;
 };
 

@@ -7,11 +7,14 @@
 // chunk. `null` stands for the start of the sentence throughout.
 
 #define CHUNKS 64
-#define CHUNK_NODES 8  // candidates that are worth a chunk
+
+// More chunks are shorter, but each takes its time to be joined, and with many their threads get into each other's way.
+__device__ inline int chunks_of(int n) { return max(1, min(CHUNKS, max(min(n / 8, CHUNKS / 2), n / 56))); }
 
 struct Chunks {
     int count;
     int first[CHUNKS + 1];
+    float range[CHUNKS];  // how far sums over its paths may lie from 1, as logarithms
     __device__ inline int of(int c) const {
         int low = 0, high = count;
         while (high - low > 1) {
@@ -20,121 +23,174 @@ struct Chunks {
         }
         return low;
     }
+    __device__ inline bool is_plain(int g) const { return range[g] < PLAIN_RANGE; }
 };
 
 // Cut near to equal numbers of candidates, where none lies across: the k that end first are over where the k-th begins.
-__device__ void cut(const Nodes& nodes, Chunks& chunks) {
+__device__ void cut(const Nodes& nodes, Chunks& chunks, int count) {
     int g = threadIdx.x;
-    if (g > chunks.count) return;
-    int k = (int)((long long)g * nodes.n / chunks.count);
+    if (g == 0) chunks.count = count;
+    if (g > count) return;
+    int k = (int)((long long)g * nodes.n / count);
     while (k > 0 && k < nodes.n && nodes.node[k - 1].y > nodes.node[nodes.by_start[k]].x) k++;
     chunks.first[g] = k;
 }
 
-// What comes out of each chunk for each label before it, (CHUNKS, Y, Y); what goes into it, (CHUNKS + 1, Y); and what
-// reaches each candidate for each label before its chunk, (N, Y).
-template <class T> struct Flow {
-    T *out, *in, *value;
+// How far sums may lie from 1: each candidate changes them by its score and a transition, and the number of paths by at
+// most twice. A warp for each chunk.
+__device__ void measure(const Nodes& nodes, Chunks& chunks, float steepest) {
+    int lane = threadIdx.x % 32;
+    for (int g = threadIdx.x / 32; g < chunks.count; g += THREADS / 32) {
+        float range = 0.0f;
+        for (int c = chunks.first[g] + lane; c < chunks.first[g + 1]; c += 32) {
+            float score = __int_as_float(nodes.node[c].w);
+            range += (score > -INFINITE ? fabsf(score) : 0.0f) + steepest + 0.7f;
+        }
+        for (int reach = 1; reach < 32; reach *= 2) range += __shfl_xor_sync(~0u, range, reach);
+        if (lane == 0) chunks.range[g] = range;
+    }
+}
+
+// The best of several ways, and the last candidate on it.
+struct Way {
+    double top;
+    int winner;  // NO_NODE: none in this chunk
+};
+
+__device__ inline Way way_of(double top, int winner) {
+    Way way;
+    way.top = top;
+    way.winner = winner;
+    return way;
+}
+
+// Of equals that whose last candidate comes first in order. What has none in its chunk has that of the way before.
+__device__ inline Way step(const Way* left, const Way* link, int stride) {
+    double tops[Y], best = -INFINITE;
+    int winner = BEYOND;
+#pragma unroll
+    for (int y = 0; y < Y; y++) best = fmax(best, tops[y] = left[y].top + link[y * stride].top);
+#pragma unroll
+    for (int y = 0; y < Y; y++) {
+        int last = link[y * stride].winner;
+        if (tops[y] == best) winner = min(winner, last < 0 ? left[y].winner : last);
+    }
+    return way_of(best, best == -INFINITE ? NO_NODE : winner);
+}
+
+__device__ inline Way normal(Way way) { return way; }
+
+__device__ inline void set_start(Real& cell, bool is_start) { cell = is_start ? real(1.0, 0) : zero(); }
+
+__device__ inline void set_start(Way& cell, bool is_start) { cell = way_of(is_start ? 0.0 : -INFINITE, NO_NODE); }
+
+// What flows through the chunks of a sentence, by labels: sums, as Reals, or the best path, as Ways.
+template <bool BACK, class Cell> struct Flow {
+    Cell* out;    // (CHUNKS, Y, Y): what comes out of a chunk, for each label before it
+    Cell* in;     // (CHUNKS + 1, Y): what goes into it
+    Cell* value;  // (N, Y): what reaches a candidate, for each label before its chunk
     __device__ Flow(char*& memory, int capacity) {
-        out = (T*)memory;
+        out = (Cell*)memory;
         in = out + CHUNKS * Y * Y;
         value = in + (CHUNKS + 1) * Y;
         memory = (char*)(value + (size_t)capacity * Y);
     }
-};
-
-template <bool BACK> struct SumFlow {
-    Flow<Real> sums;
-    const Nodes& nodes;
-    const Real *link, *weight;
-    __device__ void unit(const Chunks& chunks, int g, int y) {
-        Sums<BACK, Y> window(link, weight, sums.value + y);
-        window.start(y);
-        sweep<BACK>(nodes, chunks.first[g], chunks.first[g + 1], window);
-        copy(sums.out + (g * Y + y) * Y, window.merged);
-    }
-    // By a warp: from what comes out of each chunk what goes into the next; all at the end. `state` is (2, Y).
-    __device__ Real join(const Chunks& chunks, Real* state) {
-        int lane = threadIdx.x % 32, n = chunks.count;
-        for (int y = lane; y < Y; y += 32) sums.in[(BACK ? n : 0) * Y + y] = state[y] = y ? zero() : real(1.0, 0);
-        __syncwarp();
-        for (int k = 0; k < n; k++) {
-            Real *from = state + k % 2 * Y, *to = state + (k + 1) % 2 * Y;
-            int g = BACK ? n - 1 - k : k, next = (BACK ? g : g + 1) * Y;
-            for (int y = lane; y < Y; y += 32) sums.in[next + y] = to[y] = step(from, sums.out + g * Y * Y + y, Y);
-            __syncwarp();
-        }
-        Real total = zero();
-        for (int y = 0; y < Y; y++) total = plus(total, state[n % 2 * Y + y]);
-        return total;
-    }
-    __device__ inline Real at(const Chunks& chunks, int c) const {
-        return step(sums.in + (chunks.of(c) + BACK) * Y, sums.value + (size_t)c * Y, 1);
-    }
-};
-
-// The best of several ways; of equals that whose last candidate comes first in order.
-struct Best {
-    double top;
-    int winner;
-    __device__ Best() : top(-INFINITE), winner(NO_NODE) {}
-    __device__ inline void meet(double value, int from) {
-        if (!(value > top || (value == top && from < winner))) return;
-        top = value;
-        winner = from;
-    }
-};
-
-struct MaxFlow {
-    Flow<double> tops;
-    Flow<int> winners;  // NO_NODE: none of the chunk; of a value, the candidate before it
-    const Nodes& nodes;
-    const float* transition;
-    __device__ void unit(const Chunks& chunks, int g, int y) {
-        Maxima<double, Y> window(transition, tops.value + y, winners.value + y, 0);
-        window.start(y);
-        sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
-        copy(tops.out + (g * Y + y) * Y, window.top);
-        copy(winners.out + (g * Y + y) * Y, window.winner);
-    }
-    // By a warp, as the sums are joined: the best path, and its last candidate.
-    __device__ Best join(const Chunks& chunks, double* top, int* winner) {
+    // By a warp: from what comes out of each chunk what goes into the next. What comes out of the next one is read
+    // meanwhile. `states` is (2, Y); the one at the end.
+    __device__ Cell* join(int n, Cell* states) const {
         int lane = threadIdx.x % 32;
-        for (int y = lane; y < Y; y += 32) {
-            tops.in[y] = top[y] = y ? -INFINITE : 0.0;
-            winners.in[y] = winner[y] = NO_NODE;
+        Cell ahead[Y], now[Y];
+        for (int y = lane; y < Y; y += 32) set_start(states[y], y == 0);
+        if (lane < Y) read_ahead(ahead, 0, n, lane);
+        for (int k = 0; k < n; k++) {
+            Cell *row = states + k % 2 * Y, *next = states + (k + 1) % 2 * Y;
+            __syncwarp();
+            for (int y = lane; y < Y; y += 32) {
+                copy(now, ahead);
+                if (y + 32 < Y) read_ahead(ahead, k, n, y + 32);
+                else if (k + 1 < n) read_ahead(ahead, k + 1, n, lane);
+                in[(BACK ? n - k : k) * Y + y] = row[y];
+                next[y] = step(row, now, 1);
+            }
         }
         __syncwarp();
-        for (int g = 0; g < chunks.count; g++) {
-            int from = g % 2 * Y, to = (g + 1) % 2 * Y;
-            for (int y = lane; y < Y; y += 32) {
-                Best best;
-#pragma unroll
-                for (int k = 0; k < Y; k++) {
-                    int at = (g * Y + k) * Y + y, who = winners.out[at];
-                    best.meet(top[from + k] + tops.out[at], who < 0 ? winner[from + k] : who);
-                }
-                tops.in[(g + 1) * Y + y] = top[to + y] = best.top;
-                winners.in[(g + 1) * Y + y] = winner[to + y] = best.winner;
-            }
-            __syncwarp();
-        }
-        Best best;
-        for (int y = 0; y < Y; y++) best.meet(top[chunks.count % 2 * Y + y], winner[chunks.count % 2 * Y + y]);
-        return best;
+        return states + n % 2 * Y;
     }
-    // The candidate before c on the best path to it.
-    __device__ inline int origin(const Chunks& chunks, int c) const {
-        int at = chunks.of(c) * Y;
-        Best best;
+    __device__ inline void read_ahead(Cell* ahead, int k, int n, int y) const {
 #pragma unroll
-        for (int y = 0; y < Y; y++) {
-            int from = winners.value[(size_t)c * Y + y];
-            best.meet(tops.in[at + y] + tops.value[(size_t)c * Y + y], from < 0 ? winners.in[at + y] : from);
-        }
-        return best.winner;
+        for (int from = 0; from < Y; from++) ahead[from] = out[((BACK ? n - 1 - k : k) * Y + from) * Y + y];
+    }
+    __device__ inline Cell at(const Chunks& chunks, int c) const {
+        Cell own[Y];
+#pragma unroll
+        for (int y = 0; y < Y; y++) own[y] = normal(value[(size_t)c * Y + y]);
+        return step(in + (chunks.of(c) + BACK) * Y, own, 1);
     }
 };
+
+struct Tables {              // (Y, Y): the transition
+    float single[Y * Y];
+    double twice[Y * Y];     // in double
+    Real link[Y * Y];        // exp of it
+    double plain_link[Y * Y];
+    __device__ void set(int k, float transition) {  // the way out of the start, and into null, is free
+        twice[k] = single[k] = k < Y ? 0.0f : transition;
+        link[k] = k < Y || k % Y == 0 ? real(1.0, 0) : exp_of(transition);
+        plain_link[k] = k < Y || k % Y == 0 ? 1.0 : exp((double)transition);
+    }
+};
+
+// Sums over chunk g with nothing but one label before it: what comes out of it, (Y,), and every EACH-th value in it.
+template <bool BACK, int EACH>
+__device__ void sum_up(const Nodes& nodes, const Chunks& chunks, int g, const Tables& tables, const Real* weight, int label,
+                       Real* value, Real* out) {
+    int low = chunks.first[g], high = chunks.first[g + 1];
+    if (chunks.is_plain(g)) {
+        Sums<double, BACK, EACH> window(tables.plain_link, weight, value, label);
+        sweep<BACK>(nodes, low, high, window);
+#pragma unroll
+        for (int y = 0; y < Y; y++) out[y] = normal(stored(window.merged[y]));
+    } else {
+        Sums<Real, BACK, EACH> window(tables.link, weight, value, label);
+        sweep<BACK>(nodes, low, high, window);
+#pragma unroll
+        for (int y = 0; y < Y; y++) out[y] = window.merged[y];
+    }
+}
+
+struct KeptWays {  // of one label before a chunk
+    Way* way;      // (N, Y)
+    __device__ inline double top(int c) const { return way[c * Y].top; }
+    __device__ inline void keep(int c, double top, int from) const { way[c * Y] = way_of(top, from); }
+    __device__ inline void replaced(int, int) const {}
+    __device__ inline int first_equal(int c, double, double) const { return c; }
+};
+
+struct KeptInOrder {
+    float* value;               // (N,)
+    int *origin, *runner_up;    // (N,)
+    __device__ inline float top(int c) const { return value[c]; }
+    __device__ inline void keep(int c, float top, int from) const { value[c] = top; origin[c] = from; }
+    __device__ inline void replaced(int c, int by) const { runner_up[c] = by; }
+    __device__ inline int first_equal(int c, float best, float onward) const {
+        while (c >= 0 && runner_up[c] >= 0 && value[runner_up[c]] + onward == best) c = runner_up[c];
+        return c;
+    }
+};
+
+__device__ void find_best(const Nodes& nodes, const Chunks& chunks, int g, const Tables& tables, int label, Way* value,
+                          Way* out) {
+    Maxima<double, KeptWays> window(tables.twice, {value}, label);
+    sweep<false>(nodes, chunks.first[g], chunks.first[g + 1], window);
+#pragma unroll
+    for (int y = 0; y < Y; y++) out[y] = way_of(window.top[y], window.winner[y]);
+}
+
+__device__ inline Real total_of(const Real* values) {
+    Real total = values[0];
+    for (int y = 1; y < Y; y++) total = plus(total, values[y]);
+    return total;
+}
 
 // The path that ends with `last`, in order, by the whole block; how many. Each candidate is marked that 1, 2, 4, … steps
 // lead to from one that is marked. `origin`, `jump` and `mark` are (N,), and written over; `path` is one of them.
@@ -164,16 +220,13 @@ __device__ int trace(int n, int last, int* origin, int* jump, int* mark, int* su
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     __shared__ int count, last, sums[MAX_THREADS];
-    __shared__ Real link[Y * Y], total, states[2][2 * Y];
-    __shared__ float transition[Y * Y];
-    __shared__ double best, tops[2 * Y];
-    __shared__ int winners[2 * Y];
+    __shared__ Real total, ends[2][2 * Y];
+    __shared__ Way states[2 * Y];
+    __shared__ Tables tables;
+    __shared__ double best;
     __shared__ Chunks chunks;
     int thread = threadIdx.x, b = blockIdx.y;
-    for (int k = thread; k < Y * Y; k += THREADS) {
-        transition[k] = k < Y ? 0.0f : t.transition[k];
-        link[k] = k < Y || k % Y == 0 ? real(1.0, 0) : exp_of(transition[k]);
-    }
+    for (int k = thread; k < Y * Y; k += THREADS) tables.set(k, t.transition[k]);
     Nodes nodes;
     nodes.node = (int4*)memory;
     nodes.by_start = (int*)(nodes.node + t.capacity);
@@ -185,28 +238,35 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     Real* backward = forward + (t.with_probabilities ? t.capacity : 0);
     scratch = (char*)(backward + t.capacity);
     if (!candidates_in_order(t, b, (int)t.lengths[b], (int4*)forward, sums, nodes)) return;
-    if (t.with_probabilities)
-        for (int c = thread; c < nodes.n; c += THREADS)
-            forward[c] = backward[c] = exp_of(__int_as_float(nodes.node[c].w));
-    if (thread == 0) chunks.count = t.tiles == 1 ? 1 : max(1, min(CHUNKS, nodes.n / CHUNK_NODES));
+    int n = t.tiles == 1 ? 1 : chunks_of(nodes.n), sweeps = t.with_probabilities ? 3 : 1;
+    // Chunks leave `value` and `origin` alone until their paths are joined.
+    nodes.left = t.tiles == 1 ? (int*)(backward + t.capacity) : n == 1 ? (int*)scratch : (int*)value;
+    nodes.right = nodes.left + t.capacity;
+    cut(nodes, chunks, n);
+    find_neighbours(nodes);
     __syncthreads();
-    int sweeps = t.with_probabilities ? 3 : 1;
-    SumFlow<false> left = {Flow<Real>(scratch, t.capacity), nodes, link, forward};
-    SumFlow<true> right = {Flow<Real>(scratch, t.capacity), nodes, link, backward};
-    Flow<double> best_flow(scratch, t.capacity);
-    MaxFlow middle = {best_flow, Flow<int>(scratch, t.capacity), nodes, transition};
-    if (chunks.count == 1) {
+    if (sweeps > 1) {
+        measure(nodes, chunks, t.steepest);
+        __syncthreads();
+        for (int c = thread; c < nodes.n; c += THREADS) {
+            float score = __int_as_float(nodes.node[c].w);
+            forward[c] = backward[c] = chunks.is_plain(chunks.of(c)) ? stored(exp((double)score)) : exp_of(score);
+        }
+        __syncthreads();
+    }
+    Flow<false, Way> middle(scratch, t.capacity);
+    Flow<false, Real> left(scratch, t.capacity);
+    Flow<true, Real> right(scratch, t.capacity);
+    if (n == 1) {
         if (thread == 0) {
-            Maxima<float, 1> window(transition, value, origin, runner_up);
+            Maxima<float, KeptInOrder> window(tables.single, {value, origin, runner_up}, 0);
             sweep<false>(nodes, 0, nodes.n, window);
             best = window.into(0, last);
         } else if (thread == 32 && sweeps > 1) {
-            Sums<false, 1> window(link, forward, forward);
-            sweep<false>(nodes, 0, nodes.n, window);
-            total = window.total();
+            sum_up<false, 1>(nodes, chunks, 0, tables, forward, 0, forward, ends[0]);
+            total = total_of(ends[0]);
         } else if (thread == 64 && sweeps > 1) {
-            Sums<true, 1> window(link, backward, backward);
-            sweep<true>(nodes, 0, nodes.n, window);
+            sum_up<true, 1>(nodes, chunks, 0, tables, backward, 0, backward, ends[1]);
         }
         __syncthreads();
         if (thread == 0) {
@@ -214,27 +274,34 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
             for (int c = last; c != NO_NODE; c = origin[c]) path[count++] = c;  // from its end
         }
     } else {
-        cut(nodes, chunks);
-        __syncthreads();
-        int each = chunks.count * Y;
-        for (int k = thread; k < sweeps * each; k += THREADS) {
-            int g = k % each / Y, y = k % Y;
-            if (k < each) middle.unit(chunks, g, y);
-            else if (k < 2 * each) left.unit(chunks, g, y);
-            else right.unit(chunks, g, y);
+        for (int k = thread; k < sweeps * n * Y; k += THREADS) {
+            int sweep = k / (n * Y), g = k / Y % n, y = k % Y, out = (g * Y + y) * Y;
+            if (sweep == 0) find_best(nodes, chunks, g, tables, y, middle.value + y, middle.out + out);
+            else if (sweep == 1)
+                sum_up<false, Y>(nodes, chunks, g, tables, forward, y, left.value + y, left.out + out);
+            else sum_up<true, Y>(nodes, chunks, g, tables, backward, y, right.value + y, right.out + out);
         }
         __syncthreads();
         if (thread < 32) {
-            Best found = middle.join(chunks, tops, winners);
-            if (thread == 0) { last = found.winner; best = found.top; }
+            Way* ways = middle.join(n, states);
+            if (thread == 0) {
+                best = -INFINITE;
+                last = NO_NODE;
+                for (int y = 0; y < Y; y++)
+                    if (ways[y].top > best || (ways[y].top == best && ways[y].winner < last)) {
+                        best = ways[y].top;
+                        last = ways[y].winner;
+                    }
+            }
         } else if (thread < 64 && sweeps > 1) {
-            Real sum = left.join(chunks, states[0]);
-            if (thread == 32) total = sum;
+            Real* row = left.join(n, ends[0]);
+            if (thread == 32) total = total_of(row);
         } else if (thread < 96 && sweeps > 1) {
-            right.join(chunks, states[1]);
+            right.join(n, ends[1]);
         }
         __syncthreads();
-        for (int c = thread; c < nodes.n; c += THREADS) origin[c] = middle.origin(chunks, c);
+        for (int c = thread; c < nodes.n; c += THREADS) origin[c] = middle.at(chunks, c).winner;
+        __syncthreads();
         int found = trace(nodes.n, last, origin, (int*)value, runner_up, sums, path);
         if (thread == 0) count = found;
     }
@@ -245,12 +312,12 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     }
     __syncthreads();
     for (int k = thread; k < count; k += THREADS) {
-        int c = path[chunks.count == 1 ? count - 1 - k : k];
+        int c = path[n == 1 ? count - 1 - k : k];
         int4 node = nodes.node[c];
         float p = 0.0f;
-        if (t.with_probabilities) {
-            Real before = chunks.count == 1 ? forward[c] : left.at(chunks, c);
-            Real after = chunks.count == 1 ? backward[c] : right.at(chunks, c);
+        if (sweeps > 1) {
+            Real before = n == 1 ? normal(forward[c]) : left.at(chunks, c);
+            Real after = n == 1 ? normal(backward[c]) : right.at(chunks, c);
             p = quotient(times(before, after), times(exp_of(__int_as_float(node.w)), total));
         }
         t.segments[(long long)b * t.slots + k] = segment_of(node.x, node.y, node.z, p);

@@ -31,6 +31,7 @@ struct Task {
     int4* segments;               // (B, slots), pinned: start, end, label, and the bits of a probability
     long long scratch_size;
     int L, K, tiles, tile_spans, capacity, slots, with_probabilities;
+    float steepest;               // the largest transition in magnitude, what is impossible aside
 };
 
 // ---- Sums without exp and log: numbers m · 2^e, m >= 0 ----------------------------------------------------------------
@@ -96,6 +97,30 @@ __device__ inline Real step(const Real* left, const Real* link, int stride) {
         sums[y % 4] = fma(left[y].m * link[y * stride].m, power(left[y].e + link[y * stride].e - highest), sums[y % 4]);
     return normal(real((sums[0] + sums[1]) + (sums[2] + sums[3]), highest));
 }
+
+// The same in plain doubles, where sums cannot leave their range: a fraction of the work. In memory such a number is a
+// Real that is not normal, m · 2^0.
+
+#define PLAIN_RANGE 600.0f  // how far such sums may lie from 1, as logarithms
+
+__device__ inline double times(double a, double b) { return a * b; }
+
+__device__ inline double plus(double a, double b) { return a + b; }
+
+__device__ inline double step(const double* left, const double* link, int stride) {
+    double sums[2] = {0.0, 0.0};
+#pragma unroll
+    for (int y = 0; y < Y; y++) sums[y % 2] = fma(left[y], link[y * stride], sums[y % 2]);
+    return sums[0] + sums[1];
+}
+
+__device__ inline void load(Real from, Real& to) { to = from; }
+
+__device__ inline void load(Real from, double& to) { to = from.m; }
+
+__device__ inline Real stored(Real x) { return x; }
+
+__device__ inline Real stored(double x) { return real(x, 0); }
 
 __device__ inline bool is_far(float score, int L) {  // the exponents of a sweep would leave an int
     return !(score < INFINITE) || (score > -INFINITE && fabsf(score) > (float)(1 << 26) / (L + 1));
