@@ -23,7 +23,7 @@ from spansieve.nn.encoder import Encoder, filled, rounded
 from spansieve.nn.subwords import NUM_CASINGS, SubwordCache, SubwordLayout, pooled
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
-MAX_SUBWORDS = 16_384  # read at once in prediction, padding included
+MAX_SUBWORDS, MAX_SUBWORDS_ON_GPU = 16_384, 32_768  # read at once in prediction, padding included
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # the encoders that take them
 SHORT_WINDOW = 64  # subwords; cuDNN's attention is made for longer ones, and takes twice as long as others up to here
 FOR_SHORT_WINDOWS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
@@ -167,7 +167,8 @@ class PretrainedEncoder(Encoder):
         if torch.is_grad_enabled():
             return self.read_at_once(*inputs)
         # So that a text of any length takes no more memory than a batch does.
-        max_windows = max(1, MAX_SUBWORDS // inputs[0].shape[1])
+        max_subwords = MAX_SUBWORDS_ON_GPU if inputs[0].is_cuda else MAX_SUBWORDS
+        max_windows = max(1, max_subwords // inputs[0].shape[1])
         return torch.cat([self.read_at_once(*part) for part in zip(*(x.split(max_windows) for x in inputs))])
 
     def read_at_once(self, ids: Tensor, mask: Tensor, casing: Tensor | None = None) -> Tensor:
