@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from random import SystemRandom
 from typing import NamedTuple
 
@@ -109,8 +110,8 @@ def _bounds(counts: Sequence[int]) -> np.ndarray:
 class _Pieces:
     """A table of what stands between blanks, each with its tokens.
 
-    Of N pieces: the hash and the key, which is twice the length, one more where an initial may end the piece and a name
-    follows; where its characters begin among all, and where its tokens do.
+    Of N pieces: the hash, where its characters begin among all, and where its tokens do. A piece that may end with an
+    initial, and has a name behind it, has the blank between them, too.
     """
 
     def __init__(self) -> None:
@@ -118,7 +119,7 @@ class _Pieces:
         # Drawn, so that nobody can write a text whose pieces all fall on one slot.
         self.salt = np.array([SystemRandom().getrandbits(64), SystemRandom().getrandbits(64) | 1], np.uint64)
         self.slots = np.zeros(1 << 10, np.int32)  # a piece and one, or 0: none; at most half of them are taken
-        self.hashes, self.keys = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        self.hashes = np.zeros(0, np.uint64)
         self.characters, self.first_character = np.zeros(0, np.uint32), np.zeros(1, np.int64)
         self.first_token = np.zeros(1, np.int64)
         self.words, self.starts, self.ends = (np.zeros(0, np.int64) for _ in range(3))  # of tokens, within the piece
@@ -130,8 +131,8 @@ class _Pieces:
         self._reserve(known + most, self.num_characters + len(characters))
         piece, begin, piece_bounds = np.empty(most, np.int64), np.empty(most, np.int64), np.empty_like(bounds)
         self.num_pieces = _find(
-            characters, bounds, _classes(), self.salt, self.slots, self.hashes, self.keys, self.characters,
-            self.first_character, known, piece, begin, piece_bounds,
+            characters, bounds, _classes(), self.salt, self.slots, self.hashes, self.characters, self.first_character,
+            known, piece, begin, piece_bounds,
         )  # fmt: skip
         self.num_characters = int(self.first_character[self.num_pieces])
         if self.num_pieces > known:
@@ -144,7 +145,7 @@ class _Pieces:
         return word, start, end, token_bounds[piece_bounds]
 
     def _reserve(self, pieces: int, characters: int) -> None:
-        self.hashes, self.keys = _grown(self.hashes, pieces), _grown(self.keys, pieces)
+        self.hashes = _grown(self.hashes, pieces)
         self.first_character = _grown(self.first_character, pieces + 1)
         self.first_token = _grown(self.first_token, pieces + 1)
         self.characters = _grown(self.characters, characters)
@@ -157,12 +158,11 @@ class _Pieces:
         low, high = self.first_character[known], self.num_characters
         text = self.characters[low:high].tobytes().decode("utf-32-le", "surrogatepass")
         tokens: list[tuple[int, int, int]] = []
-        counts, at = [], 0
-        for key in self.keys[known : self.num_pieces].tolist():
-            piece = text[at : at + (key >> 1)]
-            at += len(piece)
+        counts = []
+        for start, end in pairwise((self.first_character[known : self.num_pieces + 1] - low).tolist()):
+            piece = text[start:end]
             before = len(tokens)
-            for match in rules.TOKEN.finditer(piece + " A" if key & 1 else piece):
+            for match in rules.TOKEN.finditer(piece + "A" if piece[-1].isspace() else piece):
                 if match.start() < len(piece):
                     tokens.append((id_of(match.group()), *match.span()))
             counts.append(len(tokens) - before)
@@ -195,19 +195,7 @@ def _classes() -> np.ndarray:
 
 @compiled
 def _find(
-    characters,
-    bounds,
-    classes,
-    salt,
-    slots,
-    hashes,
-    keys,
-    known,
-    first_character,
-    num_pieces,
-    piece,
-    begin,
-    piece_ends,
+    characters, bounds, classes, salt, slots, hashes, known, first_character, num_pieces, piece, begin, piece_ends
 ):
     """Find the piece at each place of the texts, `begin` being counted from the text's first character; what is not in
     the table is added. Return how many pieces there are now."""
@@ -227,22 +215,21 @@ def _find(
                 h = (h ^ np.uint64(characters[p])) * salt[1]
                 p += 1
             length = p - low
-            key = 2 * length
             # The initial in "J. Smith".
             if length > 1 and characters[p - 1] == 46 and 65 <= characters[p - 2] <= 90:
                 q = p
                 while q < stop and classes[characters[q]] & BLANK:
                     q += 1
                 if q < stop and classes[characters[q]] & NAME_LETTER:
-                    key += 1
-            h = (h ^ np.uint64(key)) * salt[1]
+                    length += 1
+            h = (h ^ np.uint64(length)) * salt[1]
             h ^= h >> np.uint64(32)
             slot = h & last_slot
             while True:
                 known_piece = slots[slot] - 1
                 if known_piece < 0:
                     slots[slot] = num_pieces + 1
-                    hashes[num_pieces], keys[num_pieces] = h, key
+                    hashes[num_pieces] = h
                     at = first_character[num_pieces]
                     for i in range(length):
                         known[at + i] = characters[low + i]
@@ -250,8 +237,8 @@ def _find(
                     piece[found] = num_pieces
                     num_pieces += 1
                     break
-                if hashes[known_piece] == h and keys[known_piece] == key:
-                    at = first_character[known_piece]
+                at = first_character[known_piece]
+                if hashes[known_piece] == h and first_character[known_piece + 1] - at == length:
                     i = 0
                     while i < length and known[at + i] == characters[low + i]:
                         i += 1
@@ -289,7 +276,9 @@ def _place(piece, begin, first_token, words, starts, ends, word, start, end):
 
 def _traits_of(word: str) -> int:
     first, last = word[0], word[-1]
-    traits = _traits_of_first(first) | _traits_of_last(last) | _TRAITS_OF_WORDS.get(word, 0)
+    traits = CONTINUES * (first.islower() or first in ",;:") | FIRST_DIGIT * first.isdigit()
+    traits |= END_MARK * (last in rules.END_MARKS) | ALWAYS_ENDS * (last in rules.ALWAYS_END)
+    traits |= LAST_DIGIT * last.isdigit() | _TRAITS_OF_WORDS.get(word, 0)
     if last == "." and len(word) > 1 and first != ".":
         traits |= ABBREVIATION
         if len(word) > 2 and word not in rules.NEVER_END:
@@ -298,17 +287,6 @@ def _traits_of(word: str) -> int:
 
 
 _TRAITS_OF_WORDS = dict.fromkeys(rules.CLOSING, CLOSING) | dict.fromkeys(rules.STARTERS, STARTER) | {".": POINT}
-
-
-@functools.lru_cache
-def _traits_of_first(character: str) -> int:
-    return CONTINUES * (character.islower() or character in ",;:") | FIRST_DIGIT * character.isdigit()
-
-
-@functools.lru_cache
-def _traits_of_last(character: str) -> int:
-    is_mark, always = character in rules.END_MARKS, character in rules.ALWAYS_END
-    return END_MARK * is_mark | ALWAYS_ENDS * always | LAST_DIGIT * character.isdigit()
 
 
 @compiled
