@@ -99,15 +99,13 @@ _STARTERS = (
 STARTERS = frozenset(_STARTERS.split("|"))
 
 
-def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
-    """The tokens of a text. A token with one of the borders inside it is cut there, so that an annotation which begins
-    or ends within a token loses nothing.
+def tokens_of_text(text: str) -> list[Token]:
+    """The tokens of a text.
 
     >>> [token.text for token in tokens_of_text("It isn't the U.S., is it?")]
     ['It', 'is', "n't", 'the', 'U.S.', ',', 'is', 'it', '?']
     """
-    tokens = [Token(match.group(), match.start(), match.end()) for match in TOKEN.finditer(text)]
-    return split_at(tokens, borders)
+    return [Token(match.group(), match.start(), match.end()) for match in TOKEN.finditer(text)]
 
 
 def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentences: bool = True) -> list[list[Token]]:
@@ -140,7 +138,8 @@ def checked_tokens(text: str, tokens: Iterable[Token]) -> list[Token]:
 
 
 def split_at(tokens: Sequence[Token], borders: Iterable[int]) -> list[Token]:
-    """The tokens, cut wherever a border falls inside one."""
+    """The tokens, cut wherever a border falls inside one, so that an annotation which begins or ends there loses
+    nothing."""
     cuts = sorted(set(borders))
     if not cuts:
         return list(tokens)

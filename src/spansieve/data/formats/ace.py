@@ -20,7 +20,7 @@ from typing import NamedTuple
 from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.formats.files import files_of, in_pair, offset_in, read_bytes, read_text
-from spansieve.data.tokenizer import tokens_of_text
+from spansieve.data.tokenizer import split_at, tokens_of_text
 
 SUFFIX = ".apf.xml"
 _LINE = "{}line"  # an attribute that no file can have
@@ -95,7 +95,7 @@ def _document(file: Path, spans: str, kinds: set[str], warnings: ReaderWarnings)
     reading = max(readings, key=lambda reading: sum(any(reading.span(mention)) for mention in annotated))
     kept = list(_inside(reading, annotated, str(annotation), warnings))
     cuts = [border for start, end, _ in kept for border in (start, end)]
-    tokens = tokens_of_text(reading.text, [*cuts, *reading.breaks])
+    tokens = split_at(tokens_of_text(reading.text), [*cuts, *reading.breaks])
     tokens = [token for token in tokens if reading.body[0] <= token.start < reading.body[1]]
     name = source.name.removesuffix(".gz").removesuffix(".sgm")
     return Document(name, reading.text, kept, str(annotation), tokens, reading.breaks)
