@@ -21,15 +21,12 @@ import numpy as np
 
 from spansieve.crf.kernels.cpu.jit import compiled
 from spansieve.data import tokenizer as rules
-from spansieve.data.tokenizer import Tokenizer, checked_tokens, tokens_of_text
+from spansieve.data.tokenizer import CLOSING, END_MARK, Tokenizer, checked_tokens, tokens_of_text
 
 MAX_WORDS = 200_000  # that are kept, distinct ones, some two hundred bytes each
 MAX_CHARACTERS = 1 << 23  # of pieces that are kept
 CODE_POINTS = 0x110000
 BLANK, NAME_LETTER = 1, 2  # classes of characters
-# What the end of a sentence depends on, as bits of a word.
-END_MARK, ALWAYS_ENDS, CLOSING, CONTINUES, ABBREVIATION, ENDING_ABBREVIATION = 1, 2, 4, 8, 16, 32
-STARTER, POINT, FIRST_DIGIT, LAST_DIGIT = 64, 128, 256, 512
 
 
 class TokenBlock(NamedTuple):
@@ -96,7 +93,7 @@ class BlockTokenizer:
     def _learn_traits(self) -> None:
         known = len(self._traits)
         if known < len(self.words):
-            new = np.fromiter(map(_traits_of, self.words[known:]), np.int64)
+            new = np.fromiter(map(rules.traits_of, self.words[known:]), np.int64)
             self._traits = np.concatenate((self._traits, new))
 
 
@@ -274,19 +271,7 @@ def _place(piece, begin, first_token, words, starts, ends, word, start, end):
 # ---- Tokens to sentences: `sentence_spans`, on arrays ----------------------------------------------------------------
 
 
-def _traits_of(word: str) -> int:
-    first, last = word[0], word[-1]
-    traits = CONTINUES * (first.islower() or first in ",;:") | FIRST_DIGIT * first.isdigit()
-    traits |= END_MARK * (last in rules.END_MARKS) | ALWAYS_ENDS * (last in rules.ALWAYS_END)
-    traits |= LAST_DIGIT * last.isdigit() | _TRAITS_OF_WORDS.get(word, 0)
-    if last == "." and len(word) > 1 and first != ".":
-        traits |= ABBREVIATION
-        if len(word) > 2 and word not in rules.NEVER_END:
-            traits |= ENDING_ABBREVIATION
-    return traits
-
-
-_TRAITS_OF_WORDS = dict.fromkeys(rules.CLOSING, CLOSING) | dict.fromkeys(rules.STARTERS, STARTER) | {".": POINT}
+_ends_sentence = compiled(rules.ends_sentence)
 
 
 @compiled
@@ -303,22 +288,9 @@ def _mark_sentences(characters, classes, bounds, token_bounds, start, end, word,
                 gap_start, gap_end = bounds[t] + end[last], bounds[t] + start[last + 1]
                 before = traits[word[mark - 1]] if mark > token_bounds[t] else 0
                 ends = _has_blank_line(characters, classes, gap_start, gap_end)
-                ends = ends or _ends(before, traits[word[mark]], traits[word[last + 1]], gap_end > gap_start)
+                ends = ends or _ends_sentence(before, traits[word[mark]], traits[word[last + 1]], gap_end > gap_start)
                 is_first[last + 1] = ends
             mark = last + 1
-
-
-@compiled
-def _ends(before, own, following, has_gap):
-    if not own & END_MARK:
-        return False
-    if own & ALWAYS_ENDS:
-        return True
-    if not has_gap or following & CONTINUES:
-        return False
-    if own & ABBREVIATION:
-        return own & ENDING_ABBREVIATION != 0 and following & STARTER != 0
-    return not (own & POINT and before & LAST_DIGIT and following & FIRST_DIGIT)
 
 
 @compiled
