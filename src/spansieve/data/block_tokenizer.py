@@ -67,7 +67,7 @@ class BlockTokenizer:
         characters = np.frombuffer("".join([*texts, "\n"]).encode("utf-32-le", "surrogatepass"), "<u4")
         bounds = _bounds(list(map(len, texts)))
         if self.tokenizer is tokens_of_text:
-            word, start, end, token_bounds = self._pieces.tokens(characters, bounds, self._id)
+            word, start, end, token_bounds = self._pieces.cut(characters, bounds, self._id)
         else:
             word, start, end, token_bounds = self._tokens_one_by_one(texts)
         is_first = np.zeros(len(word) + 1, np.bool_)
@@ -112,16 +112,16 @@ class _Pieces:
     """
 
     def __init__(self) -> None:
-        self.num_pieces = self.num_characters = self.num_tokens = 0
+        self.num_pieces = self.num_characters = 0
         # Drawn, so that nobody can write a text whose pieces all fall on one slot.
         self.salt = np.array([SystemRandom().getrandbits(64), SystemRandom().getrandbits(64) | 1], np.uint64)
         self.slots = np.zeros(1 << 10, np.int32)  # a piece and one, or 0: none; at most half of them are taken
         self.hashes = np.zeros(0, np.uint64)
         self.characters, self.first_character = np.zeros(0, np.uint32), np.zeros(1, np.int64)
         self.first_token = np.zeros(1, np.int64)
-        self.words, self.starts, self.ends = (np.zeros(0, np.int64) for _ in range(3))  # of tokens, within the piece
+        self.tokens = np.zeros((0, 3), np.int64)  # the word of each, its start and its end within the piece
 
-    def tokens(self, characters: np.ndarray, bounds: np.ndarray, id_of) -> tuple[np.ndarray, ...]:
+    def cut(self, characters: np.ndarray, bounds: np.ndarray, id_of) -> tuple[np.ndarray, ...]:
         """Word, start and end of each token, and where the tokens of each text begin."""
         known = self.num_pieces
         most = (len(characters) + len(bounds)) // 2 + 1
@@ -133,12 +133,12 @@ class _Pieces:
         )  # fmt: skip
         self.num_characters = int(self.first_character[self.num_pieces])
         if self.num_pieces > known:
-            self._cut(known, id_of)
+            self._learn(known, id_of)
         piece, begin = piece[: piece_bounds[-1]], begin[: piece_bounds[-1]]
         token_bounds = np.zeros(len(piece) + 1, np.int64)
         np.cumsum(self.first_token[piece + 1] - self.first_token[piece], out=token_bounds[1:])
         word, start, end = (np.empty(token_bounds[-1], np.int64) for _ in range(3))
-        _place(piece, begin, self.first_token, self.words, self.starts, self.ends, word, start, end)
+        _place(piece, begin, self.first_token, self.tokens, word, start, end)
         return word, start, end, token_bounds[piece_bounds]
 
     def _reserve(self, pieces: int, characters: int) -> None:
@@ -150,7 +150,7 @@ class _Pieces:
             self.slots = np.zeros(1 << (2 * pieces - 1).bit_length(), np.int32)
             _refill(self.slots, self.hashes[: self.num_pieces])
 
-    def _cut(self, known: int, id_of) -> None:
+    def _learn(self, known: int, id_of) -> None:
         """Cut the pieces from number `known` on into tokens."""
         low, high = self.first_character[known], self.num_characters
         text = self.characters[low:high].tobytes().decode("utf-32-le", "surrogatepass")
@@ -163,18 +163,16 @@ class _Pieces:
                 if match.start() < len(piece):
                     tokens.append((id_of(match.group()), *match.span()))
             counts.append(len(tokens) - before)
-        total = self.num_tokens + len(tokens)
-        self.words, self.starts, self.ends = (_grown(x, total) for x in (self.words, self.starts, self.ends))
-        for column, new in zip((self.words, self.starts, self.ends), np.array(tokens, np.int64).reshape(-1, 3).T):
-            column[self.num_tokens : total] = new
-        self.first_token[known + 1 : self.num_pieces + 1] = self.num_tokens + np.cumsum(counts)
-        self.num_tokens = total
+        first = self.first_token[known]
+        self.tokens = _grown(self.tokens, first + len(tokens))
+        self.tokens[first : first + len(tokens)] = np.array(tokens, np.int64).reshape(-1, 3)
+        self.first_token[known + 1 : self.num_pieces + 1] = first + np.cumsum(counts)
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
     if size <= len(array):
         return array
-    grown = np.zeros(max(size, 2 * len(array)), array.dtype)
+    grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
 
@@ -260,11 +258,11 @@ def _refill(slots, hashes):
 
 
 @compiled
-def _place(piece, begin, first_token, words, starts, ends, word, start, end):
+def _place(piece, begin, first_token, tokens, word, start, end):
     t = 0
     for i in range(len(piece)):
         for j in range(first_token[piece[i]], first_token[piece[i] + 1]):
-            word[t], start[t], end[t] = words[j], begin[i] + starts[j], begin[i] + ends[j]
+            word[t], start[t], end[t] = tokens[j, 0], begin[i] + tokens[j, 1], begin[i] + tokens[j, 2]
             t += 1
 
 
