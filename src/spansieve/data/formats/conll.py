@@ -60,10 +60,11 @@ def read_conll(
     sentences = list(_sentences(path, lines))
     if not sentences:
         return []
-    token = _column(token_column, names, path, _token_column(sentences, names))
+    rows = [row for _, numbered in sentences for _, row in numbered]
+    rows = [row for row in rows if not row[0].startswith("#")] or rows  # those that are no comments for certain
+    token = _column(token_column, names, path, _token_column(sentences, rows, names))
     wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
-    tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
-    rows = _token_rows(sentences)
+    tags = [_column(column, names, path, _tag_column(rows, names)) for column in wanted]
     if tag_column is None and not names and not any(is_tag(row[tags[0]]) for row in rows if len(row) > 1):
         got = " ".join(rows[0])
         raise DataError(f"{path} must have a column of tags, some O or like B-PER, got {got!r:.80}; or give tag_column")
@@ -167,26 +168,19 @@ def _fields(line: str) -> list[str]:
     return line.split() if line.isascii() else re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def _token_rows(sentences: _Sentences) -> list[list[str]]:
-    """The rows that are no comments for certain; all of them where none is."""
-    rows = [row for _, numbered in sentences for _, row in numbered]
-    return [row for row in rows if not row[0].startswith("#")] or rows
-
-
-def _token_column(sentences: _Sentences, names: list[str] | None) -> int:
+def _token_column(sentences: _Sentences, rows: list[list[str]], names: list[str] | None) -> int:
     if names:
         return names.index("FORM") if "FORM" in names else 0
     firsts = [[row[0] for _, row in numbered if not row[0].startswith("#")] for _, numbered in sentences]
     is_counted = all(column == [str(n) for n in range(1, len(column) + 1)] for column in firsts)
     # Two columns of which the first counts are a text of numbers, not numbers and a text.
-    return 1 if is_counted and all(len(row) > 2 for row in _token_rows(sentences)) else 0
+    return 1 if is_counted and all(len(row) > 2 for row in rows) else 0
 
 
-def _tag_column(sentences: _Sentences, names: list[str] | None) -> int:
+def _tag_column(rows: list[list[str]], names: list[str] | None) -> int:
     if names:
         named = [position for position, name in enumerate(names) if "NER" in name.upper()]
         return named[0] if named else len(names) - 1
-    rows = _token_rows(sentences)
     width = min(len(row) for row in rows)
     for column in range(width - 1, 0, -1):
         if any(row[column] == "O" for row in rows):
