@@ -48,7 +48,8 @@ class Field(NamedTuple):
         quoting = self.quoting
         if quoting == "bare cell":
             if any(sign in instead for _, _, instead in spans for sign in ',\t"\r\n'):
-                return f'"{Field(0, 0, self.text, "cell").replaced(raw.replace(chr(34), chr(34) * 2), spans)}"'
+                quoted = self._replace(quoting="cell").replaced(raw.replace('"', '""'), spans)
+                return f'"{quoted}"'
             quoting = "none"
         offsets: Sequence[int] = range(len(raw) + 1)
         if quoting != "none":
