@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spansieve.data.tokenizer import Token, sentence_spans, tokens_of_text
+from spansieve.data.tokenizer import Token, sentence_spans, split_at, tokens_of_text
 
 BLANKS = [" ", "  ", "\n", "\n\n", "\r\n", "\t", "\u00a0", "\u200f"]
 MARKS = [".", "...", "!", "?", "。", "؟", "،", "“", "”", "(", ")", "-", "\u0301"]
@@ -37,7 +37,7 @@ def words(text):
 
 
 def sentences_of_text(text, keep=()):
-    tokens = tokens_of_text(text, [border for span in keep for border in span])
+    tokens = split_at(tokens_of_text(text), [border for span in keep for border in span])
     return [tokens[start:end] for start, end in sentence_spans(text, tokens, keep)]
 
 
@@ -61,7 +61,7 @@ def test_only_blanks_and_invisible_signs_are_between_tokens(text):
 
 @given(TEXTS, st.lists(st.integers(0, 40)))
 def test_borders_cut_tokens_and_change_nothing_else(text, borders):
-    whole, cut = tokens_of_text(text), tokens_of_text(text, borders)
+    whole, cut = tokens_of_text(text), split_at(tokens_of_text(text), borders)
     assert "".join(token.text for token in whole) == "".join(token.text for token in cut)
     assert not any(token.start < border < token.end for token in cut for border in borders)
     assert {token.start for token in whole} <= {token.start for token in cut}
@@ -70,7 +70,7 @@ def test_borders_cut_tokens_and_change_nothing_else(text, borders):
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted).map(tuple), max_size=3))
 def test_sentences_are_the_tokens_in_order_and_none_ends_in_a_kept_span(text, keep):
     found = sentences_of_text(text, keep)
-    tokens = tokens_of_text(text, [border for span in keep for border in span])
+    tokens = split_at(tokens_of_text(text), [border for span in keep for border in span])
     assert [token for sentence in found for token in sentence] == tokens
     for before, after in zip(found, found[1:]):
         assert not any(start < before[-1].end and after[0].start < end for start, end in keep)

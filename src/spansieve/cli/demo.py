@@ -33,7 +33,7 @@ def demo(
     use_threads_that_pay(config)
 
     from spansieve.cli.terminal import TerminalObserver, duration, score_table
-    from spansieve.data.sample import sample_corpus, unseen_sentences
+    from spansieve.data.sample import UNSEEN, sample_corpus
     from spansieve.evaluation.scores import Scores
     from spansieve.integrations.hub import load
     from spansieve.training.run import train
@@ -53,8 +53,7 @@ def demo(
         console.print(score_table(Scores.from_dict(result.test), "on test sentences, half of whose names are new"))
     predictor = load(result.model)
     console.print("\n[bold]Sentences that were not in the sample[/]")
-    for example in unseen_sentences():
-        text = " ".join(example.tokens)
+    for text in UNSEEN:
         console.print(highlighted(text, predictor.predict(text), predictor.labels), soft_wrap=True, highlight=False)
     model = escape(str(result.model))
     console.print(

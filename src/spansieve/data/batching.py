@@ -7,7 +7,6 @@ run that was interrupted goes on where it was.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,7 +27,7 @@ def plan_epoch(lengths: Sequence[int], step_size: int, seed: int, epoch: int, sm
 
     A last step of fewer than `smallest` sentences is joined to the one before it, since every process needs a share.
     """
-    chance = random.Random(f"{seed}/{epoch}")
+    chance = Random(f"{seed}/{epoch}")
     order = list(range(len(lengths)))
     chance.shuffle(order)
     steps: list[list[int]] = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from random import SystemRandom
 from typing import NamedTuple
 
@@ -20,15 +21,12 @@ import numpy as np
 
 from spansieve.crf.kernels.cpu.jit import compiled
 from spansieve.data import tokenizer as rules
-from spansieve.data.tokenizer import Tokenizer, checked_tokens, tokens_of_text
+from spansieve.data.tokenizer import CLOSING, END_MARK, Tokenizer, checked_tokens, tokens_of_text
 
 MAX_WORDS = 200_000  # that are kept, distinct ones, some two hundred bytes each
 MAX_CHARACTERS = 1 << 23  # of pieces that are kept
 CODE_POINTS = 0x110000
 BLANK, NAME_LETTER = 1, 2  # classes of characters
-# What the end of a sentence depends on, as bits of a word.
-END_MARK, ALWAYS_ENDS, CLOSING, CONTINUES, ABBREVIATION, ENDING_ABBREVIATION = 1, 2, 4, 8, 16, 32
-STARTER, POINT, FIRST_DIGIT, LAST_DIGIT = 64, 128, 256, 512
 
 
 class TokenBlock(NamedTuple):
@@ -69,7 +67,7 @@ class BlockTokenizer:
         characters = np.frombuffer("".join([*texts, "\n"]).encode("utf-32-le", "surrogatepass"), "<u4")
         bounds = _bounds(list(map(len, texts)))
         if self.tokenizer is tokens_of_text:
-            word, start, end, token_bounds = self._pieces.tokens(characters, bounds, self._id)
+            word, start, end, token_bounds = self._pieces.cut(characters, bounds, self._id)
         else:
             word, start, end, token_bounds = self._tokens_one_by_one(texts)
         is_first = np.zeros(len(word) + 1, np.bool_)
@@ -95,7 +93,7 @@ class BlockTokenizer:
     def _learn_traits(self) -> None:
         known = len(self._traits)
         if known < len(self.words):
-            new = np.fromiter(map(_traits_of, self.words[known:]), np.int64)
+            new = np.fromiter(map(rules.traits_of, self.words[known:]), np.int64)
             self._traits = np.concatenate((self._traits, new))
 
 
@@ -109,42 +107,42 @@ def _bounds(counts: Sequence[int]) -> np.ndarray:
 class _Pieces:
     """A table of what stands between blanks, each with its tokens.
 
-    Of N pieces: the hash and the key, which is twice the length, one more where an initial may end the piece and a name
-    follows; where its characters begin among all, and where its tokens do.
+    Of N pieces: the hash, where its characters begin among all, and where its tokens do. A piece that may end with an
+    initial, and has a name behind it, has the blank between them, too.
     """
 
     def __init__(self) -> None:
-        self.num_pieces = self.num_characters = self.num_tokens = 0
+        self.num_pieces = self.num_characters = 0
         # Drawn, so that nobody can write a text whose pieces all fall on one slot.
         self.salt = np.array([SystemRandom().getrandbits(64), SystemRandom().getrandbits(64) | 1], np.uint64)
         self.slots = np.zeros(1 << 10, np.int32)  # a piece and one, or 0: none; at most half of them are taken
-        self.hashes, self.keys = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        self.hashes = np.zeros(0, np.uint64)
         self.characters, self.first_character = np.zeros(0, np.uint32), np.zeros(1, np.int64)
         self.first_token = np.zeros(1, np.int64)
-        self.words, self.starts, self.ends = (np.zeros(0, np.int64) for _ in range(3))  # of tokens, within the piece
+        self.tokens = np.zeros((0, 3), np.int64)  # the word of each, its start and its end within the piece
 
-    def tokens(self, characters: np.ndarray, bounds: np.ndarray, id_of) -> tuple[np.ndarray, ...]:
+    def cut(self, characters: np.ndarray, bounds: np.ndarray, id_of) -> tuple[np.ndarray, ...]:
         """Word, start and end of each token, and where the tokens of each text begin."""
         known = self.num_pieces
         most = (len(characters) + len(bounds)) // 2 + 1
         self._reserve(known + most, self.num_characters + len(characters))
         piece, begin, piece_bounds = np.empty(most, np.int64), np.empty(most, np.int64), np.empty_like(bounds)
         self.num_pieces = _find(
-            characters, bounds, _classes(), self.salt, self.slots, self.hashes, self.keys, self.characters,
-            self.first_character, known, piece, begin, piece_bounds,
+            characters, bounds, _classes(), self.salt, self.slots, self.hashes, self.characters, self.first_character,
+            known, piece, begin, piece_bounds,
         )  # fmt: skip
         self.num_characters = int(self.first_character[self.num_pieces])
         if self.num_pieces > known:
-            self._cut(known, id_of)
+            self._learn(known, id_of)
         piece, begin = piece[: piece_bounds[-1]], begin[: piece_bounds[-1]]
         token_bounds = np.zeros(len(piece) + 1, np.int64)
         np.cumsum(self.first_token[piece + 1] - self.first_token[piece], out=token_bounds[1:])
         word, start, end = (np.empty(token_bounds[-1], np.int64) for _ in range(3))
-        _place(piece, begin, self.first_token, self.words, self.starts, self.ends, word, start, end)
+        _place(piece, begin, self.first_token, self.tokens, word, start, end)
         return word, start, end, token_bounds[piece_bounds]
 
     def _reserve(self, pieces: int, characters: int) -> None:
-        self.hashes, self.keys = _grown(self.hashes, pieces), _grown(self.keys, pieces)
+        self.hashes = _grown(self.hashes, pieces)
         self.first_character = _grown(self.first_character, pieces + 1)
         self.first_token = _grown(self.first_token, pieces + 1)
         self.characters = _grown(self.characters, characters)
@@ -152,32 +150,29 @@ class _Pieces:
             self.slots = np.zeros(1 << (2 * pieces - 1).bit_length(), np.int32)
             _refill(self.slots, self.hashes[: self.num_pieces])
 
-    def _cut(self, known: int, id_of) -> None:
+    def _learn(self, known: int, id_of) -> None:
         """Cut the pieces from number `known` on into tokens."""
         low, high = self.first_character[known], self.num_characters
         text = self.characters[low:high].tobytes().decode("utf-32-le", "surrogatepass")
         tokens: list[tuple[int, int, int]] = []
-        counts, at = [], 0
-        for key in self.keys[known : self.num_pieces].tolist():
-            piece = text[at : at + (key >> 1)]
-            at += len(piece)
+        counts = []
+        for start, end in pairwise((self.first_character[known : self.num_pieces + 1] - low).tolist()):
+            piece = text[start:end]
             before = len(tokens)
-            for match in rules.TOKEN.finditer(piece + " A" if key & 1 else piece):
+            for match in rules.TOKEN.finditer(piece + "A" if piece[-1].isspace() else piece):
                 if match.start() < len(piece):
                     tokens.append((id_of(match.group()), *match.span()))
             counts.append(len(tokens) - before)
-        total = self.num_tokens + len(tokens)
-        self.words, self.starts, self.ends = (_grown(x, total) for x in (self.words, self.starts, self.ends))
-        for column, new in zip((self.words, self.starts, self.ends), np.array(tokens, np.int64).reshape(-1, 3).T):
-            column[self.num_tokens : total] = new
-        self.first_token[known + 1 : self.num_pieces + 1] = self.num_tokens + np.cumsum(counts)
-        self.num_tokens = total
+        first = self.first_token[known]
+        self.tokens = _grown(self.tokens, first + len(tokens))
+        self.tokens[first : first + len(tokens)] = np.array(tokens, np.int64).reshape(-1, 3)
+        self.first_token[known + 1 : self.num_pieces + 1] = first + np.cumsum(counts)
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
     if size <= len(array):
         return array
-    grown = np.zeros(max(size, 2 * len(array)), array.dtype)
+    grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
 
@@ -195,19 +190,7 @@ def _classes() -> np.ndarray:
 
 @compiled
 def _find(
-    characters,
-    bounds,
-    classes,
-    salt,
-    slots,
-    hashes,
-    keys,
-    known,
-    first_character,
-    num_pieces,
-    piece,
-    begin,
-    piece_ends,
+    characters, bounds, classes, salt, slots, hashes, known, first_character, num_pieces, piece, begin, piece_ends
 ):
     """Find the piece at each place of the texts, `begin` being counted from the text's first character; what is not in
     the table is added. Return how many pieces there are now."""
@@ -227,22 +210,21 @@ def _find(
                 h = (h ^ np.uint64(characters[p])) * salt[1]
                 p += 1
             length = p - low
-            key = 2 * length
             # The initial in "J. Smith".
             if length > 1 and characters[p - 1] == 46 and 65 <= characters[p - 2] <= 90:
                 q = p
                 while q < stop and classes[characters[q]] & BLANK:
                     q += 1
                 if q < stop and classes[characters[q]] & NAME_LETTER:
-                    key += 1
-            h = (h ^ np.uint64(key)) * salt[1]
+                    length += 1
+            h = (h ^ np.uint64(length)) * salt[1]
             h ^= h >> np.uint64(32)
             slot = h & last_slot
             while True:
                 known_piece = slots[slot] - 1
                 if known_piece < 0:
                     slots[slot] = num_pieces + 1
-                    hashes[num_pieces], keys[num_pieces] = h, key
+                    hashes[num_pieces] = h
                     at = first_character[num_pieces]
                     for i in range(length):
                         known[at + i] = characters[low + i]
@@ -250,8 +232,8 @@ def _find(
                     piece[found] = num_pieces
                     num_pieces += 1
                     break
-                if hashes[known_piece] == h and keys[known_piece] == key:
-                    at = first_character[known_piece]
+                at = first_character[known_piece]
+                if hashes[known_piece] == h and first_character[known_piece + 1] - at == length:
                     i = 0
                     while i < length and known[at + i] == characters[low + i]:
                         i += 1
@@ -276,39 +258,18 @@ def _refill(slots, hashes):
 
 
 @compiled
-def _place(piece, begin, first_token, words, starts, ends, word, start, end):
+def _place(piece, begin, first_token, tokens, word, start, end):
     t = 0
     for i in range(len(piece)):
         for j in range(first_token[piece[i]], first_token[piece[i] + 1]):
-            word[t], start[t], end[t] = words[j], begin[i] + starts[j], begin[i] + ends[j]
+            word[t], start[t], end[t] = tokens[j, 0], begin[i] + tokens[j, 1], begin[i] + tokens[j, 2]
             t += 1
 
 
 # ---- Tokens to sentences: `sentence_spans`, on arrays ----------------------------------------------------------------
 
 
-def _traits_of(word: str) -> int:
-    first, last = word[0], word[-1]
-    traits = _traits_of_first(first) | _traits_of_last(last) | _TRAITS_OF_WORDS.get(word, 0)
-    if last == "." and len(word) > 1 and first != ".":
-        traits |= ABBREVIATION
-        if len(word) > 2 and word not in rules.NEVER_END:
-            traits |= ENDING_ABBREVIATION
-    return traits
-
-
-_TRAITS_OF_WORDS = dict.fromkeys(rules.CLOSING, CLOSING) | dict.fromkeys(rules.STARTERS, STARTER) | {".": POINT}
-
-
-@functools.lru_cache
-def _traits_of_first(character: str) -> int:
-    return CONTINUES * (character.islower() or character in ",;:") | FIRST_DIGIT * character.isdigit()
-
-
-@functools.lru_cache
-def _traits_of_last(character: str) -> int:
-    is_mark, always = character in rules.END_MARKS, character in rules.ALWAYS_END
-    return END_MARK * is_mark | ALWAYS_ENDS * always | LAST_DIGIT * character.isdigit()
+_ends_sentence = compiled(rules.ends_sentence)
 
 
 @compiled
@@ -325,22 +286,9 @@ def _mark_sentences(characters, classes, bounds, token_bounds, start, end, word,
                 gap_start, gap_end = bounds[t] + end[last], bounds[t] + start[last + 1]
                 before = traits[word[mark - 1]] if mark > token_bounds[t] else 0
                 ends = _has_blank_line(characters, classes, gap_start, gap_end)
-                ends = ends or _ends(before, traits[word[mark]], traits[word[last + 1]], gap_end > gap_start)
+                ends = ends or _ends_sentence(before, traits[word[mark]], traits[word[last + 1]], gap_end > gap_start)
                 is_first[last + 1] = ends
             mark = last + 1
-
-
-@compiled
-def _ends(before, own, following, has_gap):
-    if not own & END_MARK:
-        return False
-    if own & ALWAYS_ENDS:
-        return True
-    if not has_gap or following & CONTINUES:
-        return False
-    if own & ABBREVIATION:
-        return own & ENDING_ABBREVIATION != 0 and following & STARTER != 0
-    return not (own & POINT and before & LAST_DIGIT and following & FIRST_DIGIT)
 
 
 @compiled

@@ -10,21 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from spansieve.data.example import Example
 from spansieve.segments import NamedSegment
-
-
-class Bounded(Protocol):
-    """A segment of tokens, or an entity of characters."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
 
 
 def flat(example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
@@ -53,20 +44,20 @@ def laminar(example: Example) -> tuple[Example, tuple[NamedSegment, ...]]:
     return _resolved(example, may_nest=True)
 
 
-def depths(segments: Sequence[Bounded]) -> list[int]:
-    """How many of the segments each lies within; of those on its own span it lies in none.
+def depths(segments: Sequence[tuple[Any, ...]]) -> list[int]:
+    """How many of the segments, or entities, each lies within; of those on its own span it lies in none.
 
     >>> depths([NamedSegment(0, 4, "ORG"), NamedSegment(0, 2, "PER"), NamedSegment(5, 6, "LOC")])
     [0, 1, 0]
     """
     depth = [0] * len(segments)
-    around: list[Bounded] = []
-    for k in sorted(range(len(segments)), key=lambda k: (segments[k].start, -segments[k].end)):
-        segment = segments[k]
-        around = [other for other in around if other.end > segment.start]
+    around: list[tuple[int, int]] = []
+    for k in sorted(range(len(segments)), key=lambda k: (segments[k][0], -segments[k][1])):
+        start, end = span = segments[k][:2]
+        around = [other for other in around if other[1] > start]
         # None of them starts later.
-        depth[k] = sum(other.end >= segment.end and _span(other) != _span(segment) for other in around)
-        around.append(segment)
+        depth[k] = sum(other[1] >= end and other != span for other in around)
+        around.append(span)
     return depth
 
 
@@ -85,7 +76,3 @@ def _resolved(example: Example, may_nest: bool) -> tuple[Example, tuple[NamedSeg
         else:
             dropped.append(segment)
     return replace(example, segments=tuple(kept)), tuple(sorted(dropped))
-
-
-def _span(segment: Bounded) -> tuple[int, int]:
-    return segment.start, segment.end

@@ -107,17 +107,13 @@ def sample_corpus(seed: int = 0) -> Splits:
     return Splits(*(tuple(writer.sentences(count, seen, is_train=split == 0)) for split, count in enumerate(LENGTHS)))
 
 
-def unseen_sentences() -> tuple[Example, ...]:
-    """Sentences that the corpus does not have, written by hand, with their gold: what to try a trained model on."""
-    return tuple(_from_brackets(line) for line in _UNSEEN)
-
-
-_UNSEEN = (
-    "[PER Wilhelmina Achterberg] flew from [LOC Marrakesh] to [LOC Cape Tindra] with nothing but her umbrella .",
-    "[ORG Jordan] cut its sales forecast , so [PER Jordan] packed his umbrella and moved to [LOC Jordan] .",
-    "[ORG Gingerbread Airlines] shares fell 4.2 percent when [EVENT Storm Philippa] closed the port of [LOC Genoa] .",
-    "[ORG Valparaíso Wanderers] goalkeeper [PER Mireille Santangelo] saved two penalties at the [EVENT Bronze Cup] .",
-    "In [LOC Ushuaia] [PER Hyacinth Oyelaran] is still remembered for her soup .",
+# Sentences that the corpus does not have, written by hand: what to try a trained model on.
+UNSEEN = (
+    "Wilhelmina Achterberg flew from Marrakesh to Cape Tindra with nothing but her umbrella .",
+    "Jordan cut its sales forecast , so Jordan packed his umbrella and moved to Jordan .",
+    "Gingerbread Airlines shares fell 4.2 percent when Storm Philippa closed the port of Genoa .",
+    "Valparaíso Wanderers goalkeeper Mireille Santangelo saved two penalties at the Bronze Cup .",
+    "In Ushuaia Hyacinth Oyelaran is still remembered for her soup .",
     "On Monday the bakery was closed , and nobody in the queue knew why .",
 )
 
@@ -225,17 +221,6 @@ def _example(pieces: Sequence[tuple[str, str | None]], is_sentence: bool) -> Exa
     if is_sentence:
         tokens[0] = tokens[0][0].upper() + tokens[0][1:]
     return Example(tuple(tokens), tuple(segments))
-
-
-def _from_brackets(line: str) -> Example:
-    """Parse a line in which each name stands in brackets behind its label: `[PER Ada Penrose] slept .`"""
-    pieces: list[tuple[str, str | None]] = []
-    for between, bracketed in re.findall(r"([^\[]*)(?:\[([^\]]*)\])?", line):
-        pieces.append((between, None))
-        if bracketed:
-            label, words = bracketed.split(" ", 1)
-            pieces.append((words, label))
-    return _example(pieces, is_sentence=False)
 
 
 _KNOWN_PARTS = {part: tuple(n for n in names if n not in KEPT_FROM_TRAIN) for part, names in PARTS.items()}

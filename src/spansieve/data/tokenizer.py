@@ -85,29 +85,31 @@ TOKEN = re.compile(
     )
 )
 
-ALWAYS_END = frozenset("。！？｡؟۔।॥։።")
-END_MARKS = ALWAYS_END | frozenset(".!?…")  # one of which ends the last token of a sentence
-CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", "''", "›", "）", "】"))
+_ALWAYS_END = frozenset("。！？｡؟۔।॥։።")
+_END_MARKS = _ALWAYS_END | frozenset(".!?…")  # one of which ends the last token of a sentence
+_CLOSING = frozenset(("'", '"', "”", "’", "»", ")", "]", "}", "」", "』", "''", "›", "）", "】"))
 _BLANK_LINE = re.compile(r"\n[^\S\n]*(?:\r?\n|\r)|\r\r")
-NEVER_END = frozenset(f"{word}." for word in f"{_TITLES}|No|Nos|vs|cf|pp|Fig|Figs|Vol|Nr".split("|"))
+_NEVER_END = frozenset(f"{word}." for word in f"{_TITLES}|No|Nos|vs|cf|pp|Fig|Figs|Vol|Nr".split("|"))
 # Words that begin a sentence far more often than they follow an abbreviation within one.
 _STARTERS = (
     "The|A|An|He|She|It|They|We|You|I|In|On|At|But|And|However|This|That|These|Those|There|His|Her|Its|"
     "Their|If|When|While|After|Before|Since|Although|For|As|By|With|From|According|Meanwhile|Also|Some|"
     "Many|What|Who|How|Why"
 )
-STARTERS = frozenset(_STARTERS.split("|"))
+
+# What the end of a sentence depends on, as bits of a word.
+END_MARK, ALWAYS_ENDS, CLOSING, CONTINUES, ABBREVIATION, ENDING_ABBREVIATION = 1, 2, 4, 8, 16, 32
+STARTER, POINT, FIRST_DIGIT, LAST_DIGIT = 64, 128, 256, 512
+_TRAITS_OF_WORDS = dict.fromkeys(_CLOSING, CLOSING) | dict.fromkeys(_STARTERS.split("|"), STARTER) | {".": POINT}
 
 
-def tokens_of_text(text: str, borders: Iterable[int] = ()) -> list[Token]:
-    """The tokens of a text. A token with one of the borders inside it is cut there, so that an annotation which begins
-    or ends within a token loses nothing.
+def tokens_of_text(text: str) -> list[Token]:
+    """The tokens of a text.
 
     >>> [token.text for token in tokens_of_text("It isn't the U.S., is it?")]
     ['It', 'is', "n't", 'the', 'U.S.', ',', 'is', 'it', '?']
     """
-    tokens = [Token(match.group(), match.start(), match.end()) for match in TOKEN.finditer(text)]
-    return split_at(tokens, borders)
+    return [Token(match.group(), match.start(), match.end()) for match in TOKEN.finditer(text)]
 
 
 def sequences_of_text(text: str, tokenizer: Tokenizer = tokens_of_text, sentences: bool = True) -> list[list[Token]]:
@@ -140,7 +142,8 @@ def checked_tokens(text: str, tokens: Iterable[Token]) -> list[Token]:
 
 
 def split_at(tokens: Sequence[Token], borders: Iterable[int]) -> list[Token]:
-    """The tokens, cut wherever a border falls inside one."""
+    """The tokens, cut wherever a border falls inside one, so that an annotation which begins or ends there loses
+    nothing."""
     cuts = sorted(set(borders))
     if not cuts:
         return list(tokens)
@@ -170,7 +173,7 @@ def sentence_spans(
     spans, start, position = [], 0, 0
     while position < len(tokens):
         last = position
-        if not only_breaks and tokens[position].text[-1] in END_MARKS:
+        if not only_breaks and tokens[position].text[-1] in _END_MARKS:
             last = _through_closing(tokens, position, forced)
         is_end = last in forced or (not only_breaks and last + 1 < len(tokens) and _ends(text, tokens, position, last))
         if is_end and not is_joined[last]:
@@ -187,7 +190,7 @@ def _through_closing(tokens: Sequence[Token], mark: int, forced: set[int]) -> in
     last = mark
     while last + 1 < len(tokens) and last not in forced:
         following = tokens[last + 1]
-        if following.text not in CLOSING or following.start != tokens[last].end:
+        if following.text not in _CLOSING or following.start != tokens[last].end:
             break
         last += 1
     return last
@@ -200,16 +203,38 @@ def _ends(text: str, tokens: Sequence[Token], mark: int, last: int) -> bool:
     if len(gap) > 1 and _BLANK_LINE.search(gap):
         return True
     word = tokens[mark].text
-    if word[-1] not in END_MARKS:
+    if word[-1] not in _END_MARKS:
         return False
-    if word[-1] in ALWAYS_END:
+    before = traits_of(tokens[mark - 1].text) if mark else 0
+    return ends_sentence(before, traits_of(word), traits_of(following.text), gap != "")
+
+
+def traits_of(word: str) -> int:
+    """What `ends_sentence` takes of a word."""
+    first, last = word[0], word[-1]
+    traits = CONTINUES * (first.islower() or first in ",;:") | FIRST_DIGIT * first.isdigit()
+    traits |= END_MARK * (last in _END_MARKS) | ALWAYS_ENDS * (last in _ALWAYS_END)
+    traits |= LAST_DIGIT * last.isdigit() | _TRAITS_OF_WORDS.get(word, 0)
+    if last == "." and len(word) > 1 and first != ".":
+        traits |= ABBREVIATION
+        if len(word) > 2 and word not in _NEVER_END:
+            traits |= ENDING_ABBREVIATION
+    return traits
+
+
+def ends_sentence(before: int, own: int, following: int, has_gap: bool) -> bool:
+    """True when a sentence ends with a word, by its traits and those of the words before and behind it, and by whether
+    there is a gap behind it. Compiled for blocks of texts."""
+    if not own & END_MARK:
+        return False
+    if own & ALWAYS_ENDS:
         return True
-    if not gap or following.text[0].islower() or following.text[0] in ",;:":
+    if not has_gap or following & CONTINUES:
         return False
-    if len(word) > 1 and word[-1] == "." and word[0] != ".":  # an abbreviation
-        return word not in NEVER_END and len(word) > 2 and following.text in STARTERS
+    if own & ABBREVIATION:
+        return own & ENDING_ABBREVIATION != 0 and following & STARTER != 0
     # "7. 5" is a number with a blank in it.
-    return not (word == "." and mark and tokens[mark - 1].text[-1].isdigit() and following.text[0].isdigit())
+    return not (own & POINT and before & LAST_DIGIT and following & FIRST_DIGIT)
 
 
 def _joined(tokens: Sequence[Token], keep: Iterable[tuple[int, int]]) -> list[bool]:

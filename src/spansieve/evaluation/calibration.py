@@ -3,6 +3,7 @@ keep a promise on new text, with the confidence that is asked for."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -166,7 +167,7 @@ def _checked(probabilities: ArrayLike, is_correct: ArrayLike) -> tuple[np.ndarra
 FITTED = 0.2  # the share of units that give no promise
 CAP_QUANTILE = 0.9
 BETS = np.array([0.99, 0.5, 0.2])  # parts of the largest bet that cannot lose more than there is
-MAX_STEPS = 60  # of a search for a level or among thresholds
+MAX_STEPS = 60  # of a search for a level
 
 
 class Units(NamedTuple):
@@ -217,17 +218,12 @@ def covering_threshold(gold: Units, num_units: int, level: float, confidence: fl
     scores = np.unique(gold.score[gold.score > 0])
     size = np.bincount(gold.unit, minlength=num_units)
 
-    def is_kept(threshold: float) -> bool:
+    def fails(threshold: float) -> bool:
         missed = np.bincount(gold.unit[gold.score < threshold], minlength=num_units)
-        return _is_rejected(missed, size, level, confidence, cap)
+        return not _is_rejected(missed, size, level, confidence, cap)
 
-    if not len(scores) or not is_kept(scores[0]):
-        return None
-    low, high = 0, len(scores)  # the first is kept, the last is not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_kept(scores[middle]) else (low, middle)
-    return float(scores[low])
+    num_kept = bisect_left(scores, True, key=fails)
+    return float(scores[num_kept - 1]) if num_kept else None
 
 
 def accepting_threshold(

@@ -132,9 +132,10 @@ def evaluate(gold: Sequence[Segments], predicted: Sequence[Segments], lengths: S
                 width[segment.width][column] += 1
             if lengths is not None:
                 bucket[bucket_of(lengths[index])][column] += len(segments)
+    by_label = {name: Counts(*columns) for name, columns in sorted(label.items())}
     return Scores(
-        Counts(*(sum(column) for column in zip(*label.values()))) if label else Counts(),
-        {name: Counts(*columns) for name, columns in sorted(label.items())},
+        sum(by_label.values(), Counts()),
+        by_label,
         {number: Counts(*columns) for number, columns in sorted(width.items())},
         {name: Counts(*bucket[name]) for name in map(bucket_of, (*LENGTH_BUCKETS, math.inf)) if name in bucket},
         len(gold),

@@ -84,12 +84,8 @@ def bootstrap(
 
 def _interval(values: np.ndarray, confidence: float) -> Interval:
     """The interval of a figure, given the figure itself and, behind it, its resampled values."""
-    return interval_of(values[0], values[1:] if len(values) > 1 else values, confidence)
-
-
-def interval_of(value: float, resampled: np.ndarray, confidence: float) -> Interval:
-    low, high = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(value), float(low), float(high))
+    low, high = np.quantile(values[1:] if len(values) > 1 else values, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(values[0]), float(low), float(high))
 
 
 def sentence_counts(gold: Sequence[Segments], predicted: Sequence[Segments]) -> tuple[list[str], np.ndarray]:
@@ -273,7 +269,7 @@ def paired_bootstrap(
     generator, observed = np.random.default_rng(seed), _mean_difference(corpora)
     resampled = np.mean([_difference(resampled_totals(rows, resamples, generator)) for rows in corpora], axis=0)  # (R,)
     count = int((abs(resampled - observed) >= abs(observed) - ROUNDING).sum())
-    return (count + 1) / (resamples + 1), interval_of(observed, resampled, confidence)
+    return (count + 1) / (resamples + 1), _interval(np.append(observed, resampled), confidence)
 
 
 def _mean_difference(corpora: Sequence[np.ndarray]) -> float:

@@ -91,6 +91,14 @@ def test_offsets_may_count_an_escape_as_one_character(tmp_path):
     assert found(read_ace(path)) == {("AT&T", "ORG"), ("Ada", "PER")}
 
 
+def test_a_tag_without_a_name_is_no_more_than_a_break(tmp_path):
+    path = write_pair(tmp_path, "D", "<DOC><TEXT>Ada < > left</TEXT></DOC>", mention("Ada  left", "Ada", "Ada", "PER"))
+    assert [(example.tokens, example.segments) for example in read_ace(path)] == [
+        (("Ada",), ((0, 1, "PER"),)),
+        (("left",), ()),
+    ]
+
+
 def test_arabic(tmp_path):
     text = re.sub(r"<[^>]+>", "", ARABIC)
     path = write_pair(tmp_path, "A", ARABIC, mention(text, "مصر", "مصر", "GPE"), mention(text, "فرنسا", "فرنسا", "GPE"))

@@ -45,7 +45,7 @@ def test_words_that_differ_are_noted(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1|t|Gout\n1\t0\t9\tGout\tX\n", r"line 2: an entity must lie within the 4 characters of its text, got 9"),
+        ("1|t|Gout\n1\t0\t9\tGout\tX\n", r"line 2: an entity must lie within the 4 characters of its text, got 0 to 9"),
         ("1|t|Gout\n1\t0\t4\tGout\n", "line 2: must be id, start, end, words and label"),
         ("1|t|Gout\n\n1\t0\t4\tGout\tX\n", r"line 3: a document must begin with 'id\|t\|title'"),
     ],

@@ -13,7 +13,6 @@ import html
 import re
 import xml.etree.ElementTree as ElementTree
 import xml.parsers.expat as expat
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,21 +20,12 @@ from typing import NamedTuple
 from spansieve.data.alignment import Document, examples_of_documents
 from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.formats.files import files_of, in_pair, offset_in, read_bytes, read_text
-from spansieve.data.tokenizer import tokens_of_text
+from spansieve.data.tokenizer import split_at, tokens_of_text
 
 SUFFIX = ".apf.xml"
 _LINE = "{}line"  # an attribute that no file can have
-_TAG = re.compile(r"<[^<>]+>")
-_ESCAPE = re.compile(r"&#?\w+;")
+_PART = re.compile(r"<(?P<tag>[^<>]+)>|(?P<escape>&#?\w+;)|[^<&]+|[<&]")
 _COPIES = ("timex2norm", "adj")
-
-
-class _Reading(NamedTuple):
-    """Text without tags, the span of what `<TEXT>` holds, and where tags stood."""
-
-    text: str
-    body: tuple[int, int]
-    breaks: list[int]
 
 
 class _Mention(NamedTuple):
@@ -43,6 +33,22 @@ class _Mention(NamedTuple):
     end: int  # exclusive
     label: str
     words: str
+
+
+class _Reading(NamedTuple):
+    """Text without tags and escapes."""
+
+    text: str
+    body: tuple[int, int]  # what `<TEXT>` holds
+    breaks: list[int]  # where tags stood
+    positions: list[int]  # where in the text each character stands that the file's offsets count
+
+    def span(self, mention: _Mention) -> tuple[int, int]:
+        """Where a mention stands in the text; of no characters where other words do."""
+        if not mention.start < mention.end < len(self.positions):
+            return 0, 0
+        start, end = self.positions[mention.start], self.positions[mention.end]
+        return (start, end) if _letters(self.text[start:end]) == _letters(mention.words) else (0, 0)
 
 
 def read_ace(
@@ -83,13 +89,16 @@ def _document(file: Path, spans: str, kinds: set[str], warnings: ReaderWarnings)
     annotated = list(_mentions(annotation, spans, kinds))
     content = read_text(source)
     check_length(content, str(source))
-    reading = _best_reading(content, annotated)
+    # Releases differ in whether `&amp;` and CRLF count as one character or as they are written.
+    sources = dict.fromkeys((content.replace("\r\n", "\n"), content))
+    readings = [_reading(raw, is_as_written) for raw in sources for is_as_written in (True, False)]
+    reading = max(readings, key=lambda reading: sum(any(reading.span(mention)) for mention in annotated))
     kept = list(_inside(reading, annotated, str(annotation), warnings))
-    text, body, breaks, kept = _unescaped(reading, kept)
     cuts = [border for start, end, _ in kept for border in (start, end)]
-    tokens = [token for token in tokens_of_text(text, [*cuts, *breaks]) if body[0] <= token.start < body[1]]
+    tokens = split_at(tokens_of_text(reading.text), [*cuts, *reading.breaks])
+    tokens = [token for token in tokens if reading.body[0] <= token.start < reading.body[1]]
     name = source.name.removesuffix(".gz").removesuffix(".sgm")
-    return Document(name, text, kept, str(annotation), tokens, breaks)
+    return Document(name, reading.text, kept, str(annotation), tokens, reading.breaks)
 
 
 def _mentions(file: Path, spans: str, kinds: set[str]) -> Iterator[_Mention]:
@@ -129,63 +138,40 @@ def _tree(file: Path) -> ElementTree.Element:
     return builder.close()
 
 
-def _best_reading(source: str, mentions: list[_Mention]) -> _Reading:
-    """Take the reading that agrees with the most mentions: releases differ in whether `&amp;` and CRLF count as one
-    character or as they are written."""
-    lines = source.replace("\r\n", "\n")
-    readings = [_without_tags(raw, unescape) for raw in dict.fromkeys((lines, source)) for unescape in (False, True)]
-    return max(readings, key=lambda reading: sum(_agrees(reading.text, mention) for mention in mentions))
-
-
-def _without_tags(source: str, unescape: bool) -> _Reading:
-    parts, breaks, length, position = [], [], 0, 0
-    body_start, body_end = 0, None
-    for tag in [*_TAG.finditer(source), None]:
-        part = source[position : tag.start() if tag else len(source)]
-        parts.append(html.unescape(part) if unescape else part)
-        length += len(parts[-1])
-        if tag is None:
-            break
-        breaks.append(length)
-        position = tag.end()
-        name = tag.group().strip("<>").split()[0].upper()
-        body_start = length if name == "TEXT" else body_start
-        body_end = length if name == "/TEXT" else body_end
-    return _Reading("".join(parts), (body_start, length if body_end is None else body_end), breaks)
+def _reading(source: str, is_as_written: bool) -> _Reading:
+    """Read a source whose offsets count an escape as it is written, or as the character that it stands for."""
+    parts, breaks, length, body_start, body_end = [], [], 0, 0, None
+    positions: list[int] = []
+    for match in _PART.finditer(source):
+        if match["tag"]:
+            breaks.append(length)
+            name = match["tag"].upper().split()[:1]
+            body_start = length if name == ["TEXT"] else body_start
+            body_end = length if name == ["/TEXT"] else body_end
+            continue
+        written = match.group()
+        part = html.unescape(written) if match["escape"] else written
+        end = length + len(part)
+        positions += [length] * len(written) if is_as_written and part != written else range(length, end)
+        parts.append(part)
+        length = end
+    return _Reading(
+        "".join(parts), (body_start, length if body_end is None else body_end), breaks, [*positions, length]
+    )
 
 
 def _inside(
     reading: _Reading, mentions: list[_Mention], location: str, warnings: ReaderWarnings
 ) -> Iterator[tuple[int, int, str]]:
     for mention in mentions:
-        if not _agrees(reading.text, mention):
+        start, end = reading.span(mention)
+        if start == end:
             warnings.add("mentions left out whose characters are not those of the text", location)
-        elif not reading.body[0] <= mention.start < mention.end <= reading.body[1]:
+        elif not reading.body[0] <= start < end <= reading.body[1]:
             warnings.add("mentions outside <TEXT> left out", location)
         else:
-            yield mention.start, mention.end, mention.label
+            yield start, end, mention.label
 
 
-def _unescaped(
-    reading: _Reading, annotations: list[tuple[int, int, str]]
-) -> tuple[str, tuple[int, int], list[int], list[tuple[int, int, str]]]:
-    """The reading with its escapes replaced, and all positions moved along."""
-    pieces, ends, removed, position = [], [0], [0], 0
-    for escape in _ESCAPE.finditer(reading.text):
-        character = html.unescape(escape.group())
-        pieces += [reading.text[position : escape.start()], character]
-        position = escape.end()
-        ends.append(position)
-        removed.append(removed[-1] + len(escape.group()) - len(character))
-
-    def moved(offset: int) -> int:
-        return offset - removed[bisect_right(ends, offset) - 1]
-
-    text = "".join([*pieces, reading.text[position:]])
-    kept = [(moved(start), moved(end), label) for start, end, label in annotations]
-    return text, (moved(reading.body[0]), moved(reading.body[1])), list(map(moved, reading.breaks)), kept
-
-
-def _agrees(text: str, mention: _Mention) -> bool:
-    words = html.unescape(text[mention.start : mention.end])
-    return "".join(words.split()) == "".join(html.unescape(mention.words).split())
+def _letters(words: str) -> str:
+    return "".join(html.unescape(words).split())

@@ -13,27 +13,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length
 from spansieve.data.formats.files import errors_at, read_lines, write_text
 from spansieve.data.overlap_resolution import flat
 from spansieve.data.tag_schemes import NULL_TAGS, check_tags, is_tag, scheme_of_tags, segments_of_tags, tags_of_segments
+from spansieve.segments import NamedSegment
 
 Column = int | str  # a number, counted from 0 or from the end with -1, or a name of a CoNLL-U Plus header
 
 _DOCSTART = "-DOCSTART-"
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc(?:\s+id\s*=\s*(.+))?|-DOCSTART-(?:\s+\((.+)\))?")
 _HEADER = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
+_Rows = list[tuple[int, list[str]]]  # line number, columns
+_Sentences = Sequence[tuple[str | None, _Rows]]  # each with the name of its document
 
 
-@dataclass
-class Sentence:
-    """The rows of a sentence in columns, with the name of its document."""
+class TaggedSentence(NamedTuple):
+    """A sentence as formats with tags have it."""
 
+    location: str
     document: str | None
-    rows: list[tuple[int, list[str]]] = field(default_factory=list)  # line number, columns
+    tokens: list[str]
+    layers: list[list[str]]  # of tags, one per token; several are levels of nested segments
 
 
 def read_conll(
@@ -54,54 +58,49 @@ def read_conll(
     lines = list(read_lines(path))
     names = next((match[1].split() for _, line in lines if (match := _HEADER.match(line))), None)
     sentences = list(_sentences(path, lines))
-    if not any(sentence.rows for sentence in sentences):
+    if not sentences:
         return []
-    token = _column(token_column, names, path, _token_column(sentences, names))
+    rows = [row for _, numbered in sentences for _, row in numbered]
+    rows = [row for row in rows if not row[0].startswith("#")] or rows  # those that are no comments for certain
+    token = _column(token_column, names, path, _token_column(sentences, rows, names))
     wanted = [tag_column] if tag_column is None or isinstance(tag_column, (int, str)) else list(tag_column)
-    tags = [_column(column, names, path, _tag_column(sentences, names)) for column in wanted]
-    rows = _token_rows(sentences)
+    tags = [_column(column, names, path, _tag_column(rows, names)) for column in wanted]
     if tag_column is None and not names and not any(is_tag(row[tags[0]]) for row in rows if len(row) > 1):
         got = " ".join(rows[0])
         raise DataError(f"{path} must have a column of tags, some O or like B-PER, got {got!r:.80}; or give tag_column")
     width = len(rows[0])
-    for sentence in sentences:
-        sentence.rows = [(number, row) for number, row in sentence.rows if not _is_comment(row, width, tags)]
-    sentences = [sentence for sentence in sentences if sentence.rows]
-    for sentence in sentences:
-        _check_rows(path, sentence, token, tags)
-    return examples_of_columns(path, sentences, token, tags, scheme, strict, warnings)
+    tagged = []
+    for document, numbered in sentences:
+        numbered = [(number, row) for number, row in numbered if not _is_comment(row, width, tags)]
+        _check_rows(path, numbered, token, tags)
+        if numbered:
+            tokens, *layers = ([row[column] for _, row in numbered] for column in (token, *tags))
+            tagged.append(TaggedSentence(f"{path} line {numbered[0][0]}", document, tokens, layers))
+    return examples_of_tags(str(path), tagged, scheme, strict, warnings)
 
 
-def examples_of_columns(
-    path: str | Path,
-    sentences: Sequence[Sentence],
-    token: int,
-    tags: Sequence[int],
-    scheme: str,
-    strict: bool,
-    warnings: ReaderWarnings,
-    row_name: str = "line",
+def examples_of_tags(
+    source: str, sentences: Sequence[TaggedSentence], scheme: str, strict: bool, warnings: ReaderWarnings
 ) -> list[Example]:
-    """The examples of sentences whose columns of tokens and of tags are known."""
-    layers = [[[row[tag].strip() for _, row in sentence.rows] for sentence in sentences] for tag in tags]
-    with errors_at(str(path)):
+    """The examples of tagged sentences; where the scheme is "auto", it is that of all of a layer's tags."""
+    layers = [[[tag.strip() for tag in tags] for tags in layer] for layer in zip(*(s.layers for s in sentences))]
+    with errors_at(source):
         schemes = [scheme_of_tags(layer) if scheme == "auto" else scheme for layer in layers]
     examples = []
     for number, sentence in enumerate(sentences):
-        location, segments = f"{path} {row_name} {sentence.rows[0][0]}", set()
+        segments: set[NamedSegment] = set()
         for own, own_scheme in zip((layer[number] for layer in layers), schemes):
             if all(tag in NULL_TAGS for tag in own):
                 continue
-            with errors_at(f"{location}, the sentence that begins there"):
+            with errors_at(f"{sentence.location}, the sentence that begins there"):
                 segments |= set(segments_of_tags(own, own_scheme, strict))
             if warnings is not IGNORED:  # the check reads every tag once more
                 try:
                     check_tags(own, own_scheme)
                 except DataError:
                     ill_formed = f"sentences whose tags are not well-formed {own_scheme}, read as conlleval does"
-                    warnings.add(ill_formed, location)
-        tokens = tuple(row[token] for _, row in sentence.rows)
-        examples.append(Example(tokens, tuple(segments), document=sentence.document))
+                    warnings.add(ill_formed, sentence.location)
+        examples.append(Example(tuple(sentence.tokens), tuple(segments), document=sentence.document))
     return examples
 
 
@@ -109,13 +108,13 @@ def read_iob_lines(path: str | Path, *, scheme: str = "auto", warnings: ReaderWa
     """The sentences of a file with one on each line."""
     sentences = []
     for number, line in read_lines(path):
-        check_length(line, f"{path} line {number}")
-        pairs = [_pair(f"{path} line {number}", word) for word in line.split()]
+        location = f"{path} line {number}"
+        check_length(line, location)
+        pairs = [_pair(location, word) for word in line.split()]
         if pairs:
-            sentences.append(([token for token, _ in pairs], [tag for _, tag in pairs]))
-    with errors_at(str(path)):
-        scheme = scheme_of_tags(tags for _, tags in sentences) if scheme == "auto" else scheme
-    return [Example(tuple(tokens), tuple(segments_of_tags(tags, scheme))) for tokens, tags in sentences]
+            tokens, tags = map(list, zip(*pairs))
+            sentences.append(TaggedSentence(location, None, tokens, [tags]))
+    return examples_of_tags(str(path), sentences, scheme, False, warnings)
 
 
 def write_conll(
@@ -146,24 +145,22 @@ def tags_of_example(example: Example, scheme: str, location: str, warnings: Read
     return tags_of_segments(kept.segments, len(kept), scheme)
 
 
-def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[Sentence]:
+def _sentences(path: str | Path, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[str | None, _Rows]]:
     tokens = [line for _, line in lines if line.strip() and not line.startswith(("#", _DOCSTART))]
     is_tabbed = all("\t" in line for line in tokens)
     document, count = None, 0
-    sentence = Sentence(None)
-    for number, line in lines:
+    rows: _Rows = []
+    for number, line in [*lines, (0, "")]:
         started = _NEW_DOCUMENT.match(line) if line[:1] in ("#", "-") else None
-        if started:
-            yield sentence
-            count += 1
-            document = started[1] or started[2] or f"{Path(path).name.removesuffix('.gz')}-{count}"
-            sentence = Sentence(document)
-        elif not line.strip():
-            yield sentence
-            sentence = Sentence(document)
+        if started or not line.strip():
+            if rows:
+                yield document, rows
+                rows = []
+            if started:
+                count += 1
+                document = started[1] or started[2] or f"{Path(path).name.removesuffix('.gz')}-{count}"
         elif line[0] != "#" or not (_HEADER.match(line) or (is_tabbed and "\t" not in line)):
-            sentence.rows.append((number, line.split("\t") if is_tabbed else _fields(line)))
-    yield sentence
+            rows.append((number, line.split("\t") if is_tabbed else _fields(line)))
 
 
 def _fields(line: str) -> list[str]:
@@ -171,26 +168,19 @@ def _fields(line: str) -> list[str]:
     return line.split() if line.isascii() else re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def _token_rows(sentences: list[Sentence]) -> list[list[str]]:
-    """The rows that are no comments for certain; all of them where none is."""
-    rows = [row for sentence in sentences for _, row in sentence.rows]
-    return [row for row in rows if not row[0].startswith("#")] or rows
-
-
-def _token_column(sentences: list[Sentence], names: list[str] | None) -> int:
+def _token_column(sentences: _Sentences, rows: list[list[str]], names: list[str] | None) -> int:
     if names:
         return names.index("FORM") if "FORM" in names else 0
-    numbered = [[row[0] for _, row in sentence.rows if not row[0].startswith("#")] for sentence in sentences]
-    is_counted = all(column == [str(n) for n in range(1, len(column) + 1)] for column in numbered)
+    firsts = [[row[0] for _, row in numbered if not row[0].startswith("#")] for _, numbered in sentences]
+    is_counted = all(column == [str(n) for n in range(1, len(column) + 1)] for column in firsts)
     # Two columns of which the first counts are a text of numbers, not numbers and a text.
-    return 1 if is_counted and all(len(row) > 2 for row in _token_rows(sentences)) else 0
+    return 1 if is_counted and all(len(row) > 2 for row in rows) else 0
 
 
-def _tag_column(sentences: list[Sentence], names: list[str] | None) -> int:
+def _tag_column(rows: list[list[str]], names: list[str] | None) -> int:
     if names:
         named = [position for position, name in enumerate(names) if "NER" in name.upper()]
         return named[0] if named else len(names) - 1
-    rows = _token_rows(sentences)
     width = min(len(row) for row in rows)
     for column in range(width - 1, 0, -1):
         if any(row[column] == "O" for row in rows):
@@ -213,9 +203,9 @@ def _is_comment(row: list[str], width: int, tags: Sequence[int]) -> bool:
     return row[0].startswith("#") and (len(row) != width or not all(is_tag(row[tag]) for tag in tags))
 
 
-def _check_rows(path: str | Path, sentence: Sentence, token: int, tags: Sequence[int]) -> None:
+def _check_rows(path: str | Path, rows: _Rows, token: int, tags: Sequence[int]) -> None:
     needed = max(2, *(column + 1 if column >= 0 else -column for column in (token, *tags)))
-    for number, row in sentence.rows:
+    for number, row in rows:
         if len(row) < needed:
             columns = "column" if len(row) == 1 else "columns"
             raise DataError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from spansieve.data.alignment import Document, examples_of_documents, sentence_text
 from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
-from spansieve.data.formats.files import package
+from spansieve.data.formats.files import package, package_errors
 from spansieve.data.overlap_resolution import flat
 from spansieve.data.tokenizer import Token
 
@@ -24,14 +24,10 @@ def read_docbin(
 ) -> list[Example]:
     """The sentences of the documents in a file. `spans_key`: a group of `doc.spans` to read instead of `doc.ents`."""
     spacy = package("spacy", "'spansieve[spacy]'")
-    try:
+    with package_errors(f"{path} must be a whole file that spaCy's DocBin wrote"):
         docs = spacy.tokens.DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab)
         documents = (_document(str(path), doc, spans_key) for doc in docs)
         return examples_of_documents(documents, split_sentences, warnings)
-    except DataError:
-        raise
-    except Exception as error:  # what damage makes of spaCy's reader has no common name
-        raise DataError(f"{path} must be a whole file that spaCy's DocBin wrote, got {error}") from error
 
 
 def write_docbin(examples: Iterable[Example], path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> None:

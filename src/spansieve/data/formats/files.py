@@ -267,3 +267,14 @@ def package(name: str, install: str) -> Any:
         if error.name != top:
             raise
         raise MissingPackageError(f"this needs the package {top}, got none installed; pip install {install}") from error
+
+
+@contextmanager
+def package_errors(requirement: str) -> Iterator[None]:
+    """State what a package requires of a file, in whatever it raises where the file is damaged."""
+    try:
+        yield
+    except (DataError, MissingPackageError):
+        raise
+    except Exception as error:  # these errors have no common name
+        raise DataError(f"{requirement}, got {error}") from error

@@ -6,16 +6,14 @@ may be objects with start, end and label, counted in tokens, end exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
-from spansieve.data.formats.conll import tags_of_example
-from spansieve.data.formats.files import MissingPackageError, errors_at, files_of, list_in, package
+from spansieve.data.formats.conll import TaggedSentence, examples_of_tags, tags_of_example
+from spansieve.data.formats.files import errors_at, files_of, list_in, package, package_errors
 from spansieve.data.formats.jsonl import TOKEN_KEYS, document_name, entity_span
-from spansieve.data.tag_schemes import scheme_of_tags, segments_of_tags
 
 TAG_COLUMNS = ("ner_tags", "tags", "ner", "labels")
 SPAN_COLUMNS = ("entities", "spans")
@@ -38,7 +36,7 @@ def read_dataset(
     `spans`: names of columns, by default the usual ones. `names`: the tags by number, where a column has bare numbers.
     """
     location = str(source) if isinstance(source, (str, Path)) else "dataset"
-    with _whole(location):
+    with package_errors(f"{location} must hold whole parquet files or datasets"):
         dataset = _loaded(source, split, location)
         columns = dataset.column_names
         rows = [(f"{location} row {number}", row) for number, row in enumerate(dataset, start=1)]
@@ -52,15 +50,13 @@ def read_dataset(
     tag_column = _chosen(location, columns, tags, TAG_COLUMNS, "tags")
     feature = dataset.features[tag_column]
     tag_names = list(names) if names is not None else getattr(getattr(feature, "feature", feature), "names", None)
-    sequences = [_named(where, row[tag_column], tag_names) for where, row in rows]
-    scheme = scheme_of_tags(sequences) if scheme == "auto" else scheme
-    examples = []
-    for (where, row), own in zip(rows, sequences):
-        words = row[token_column]
+    sentences = []
+    for where, row in rows:
+        words, own = row[token_column], _named(where, row[tag_column], tag_names)
         if len(words) != len(own):
             raise DataError(f"{where}: tags must be one per token, {len(words)}, got {len(own)}")
-        examples.append(Example(tuple(words), tuple(segments_of_tags(own, scheme)), document=document_name(row)))
-    return examples
+        sentences.append(TaggedSentence(where, document_name(row), words, [own]))
+    return examples_of_tags(location, sentences, scheme, False, warnings)
 
 
 def write_dataset(
@@ -84,17 +80,6 @@ def write_dataset(
         dataset.to_parquet(str(path))
     else:
         dataset.save_to_disk(str(path))
-
-
-@contextmanager
-def _whole(location: str) -> Iterator[None]:
-    """Name the file or folder in whatever the libraries raise where it is damaged."""
-    try:
-        yield
-    except (DataError, MissingPackageError):
-        raise
-    except Exception as error:
-        raise DataError(f"{location} must hold whole parquet files or datasets, got {error}") from error
 
 
 def _loaded(source: Any, split: str | None, location: str) -> Any:

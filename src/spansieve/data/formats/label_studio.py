@@ -43,7 +43,7 @@ def documents_of_tasks(
     for location, task in tasks:
         results = _results(location, task, annotator, warnings)
         if results is not None:
-            spans = [entity_span(location, entity) for entity in _entities(location, results)]
+            spans = list(_spans(location, results))
             text = _text(location, task)
             yield Document(document_name(task.get("data", {})) or document_name(task, "id"), text, spans, location)
 
@@ -78,13 +78,13 @@ def _text(location: str, task: dict[str, Any]) -> str:
     return strings[0]
 
 
-def _entities(location: str, results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _spans(location: str, results: list[dict[str, Any]]) -> Iterator[tuple[int, int, str]]:
     for result in results:
         value = result.get("value") or {}
         if not isinstance(value, dict):
             raise DataError(f"{location}: value must be an object, got {value!r:.80}")
         for label in list_in(value, "labels", location, str):
-            yield {"start": value.get("start"), "end": value.get("end"), "label": label}
+            yield entity_span(location, [value.get("start"), value.get("end"), label])
 
 
 def _region(text: str, start: int, end: int, label: str) -> dict[str, Any]:

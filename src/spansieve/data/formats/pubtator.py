@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spansieve.data.alignment import Document, examples_of_documents
-from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings
+from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_span
 from spansieve.data.formats.files import offset_in, read_blocks
 
 _PASSAGE = re.compile(r"([^|\t]+)\|(\w+)\|(.*)$")
@@ -46,8 +46,7 @@ def _entities(
             wanted = "id, start, end, words and label, with tabs between"
             raise DataError(f"{location}: must be {wanted}, got {line!r:.200}")
         start, end = offset_in(fields[1], location), offset_in(fields[2], location)
-        if not start < end <= len(text):
-            raise DataError(f"{location}: an entity must lie within the {len(text)} characters of its text, got {end}")
+        check_span(start, end, text, location)
         if text[start:end] != fields[3]:
             warnings.add("entities whose words are not those of the text, read by their characters", location)
         yield start, end, fields[4]

@@ -20,39 +20,30 @@ def read_spacy_json(path: str | Path, *, warnings: ReaderWarnings = IGNORED) -> 
     for location, document in read_records(path):
         name = str(document["id"]) if "id" in document else None
         for paragraph in list_in(document, "paragraphs", location, dict):
-            raw = paragraph.get("raw") if isinstance(paragraph.get("raw"), str) else None
-            position: int | None = 0
+            raw, position = paragraph.get("raw"), 0
             for sentence in list_in(paragraph, "sentences", location, dict):
-                example, position = _example(location, sentence, name, raw, position, warnings)
-                examples += [example] if example.tokens else []
+                tokens, tags = _columns(location, sentence)
+                warnings.add("tokens that were not annotated read as null", location, tags.count("-"))
+                with errors_at(location):
+                    segments = segments_of_tags(tags, "BILOU")
+                offsets = _offsets(raw, tokens, position) if isinstance(raw, str) else None
+                raw = None if offsets is None else raw  # once a token was not found, none behind it is looked for
+                position = offsets[-1][1] if offsets else position
+                if tokens:
+                    examples.append(Example.of(tokens, segments, text=raw, offsets=offsets, document=name))
     return examples
 
 
-def _example(
-    location: str,
-    sentence: dict[str, Any],
-    name: str | None,
-    raw: str | None,
-    position: int | None,
-    warnings: ReaderWarnings,
-) -> tuple[Example, int | None]:
-    """The sentence, and where in the raw text the next one may begin: None once a token was not found there."""
+def _columns(location: str, sentence: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The tokens of a sentence and their tags."""
     pairs = [(token.get("orth"), token.get("ner", "-")) for token in list_in(sentence, "tokens", location, dict)]
     if not all(isinstance(token, str) and isinstance(tag, str) for token, tag in pairs):
         raise DataError(f"{location}: each token must have its orth and ner as strings, got {sentence!r:.80}")
     pairs = [(token, tag) for token, tag in pairs if token.strip()]
-    warnings.add("tokens that were not annotated read as null", location, sum(tag == "-" for _, tag in pairs))
-    tokens = tuple(token for token, _ in pairs)
-    with errors_at(location):
-        segments = tuple(segments_of_tags([tag for _, tag in pairs], "BILOU"))
-    offsets = None if raw is None or position is None else _offsets(raw, tokens, position)
-    if offsets is None:
-        return Example(tokens, segments, document=name), None
-    example = Example(tokens, segments, text=raw, offsets=offsets, document=name)
-    return example, offsets[-1][1] if offsets else position
+    return [token for token, _ in pairs], [tag for _, tag in pairs]
 
 
-def _offsets(raw: str, tokens: tuple[str, ...], position: int) -> tuple[tuple[int, int], ...] | None:
+def _offsets(raw: str, tokens: list[str], position: int) -> list[tuple[int, int]] | None:
     offsets = []
     for token in tokens:
         start = raw.find(token, position)
@@ -60,4 +51,4 @@ def _offsets(raw: str, tokens: tuple[str, ...], position: int) -> tuple[tuple[in
             return None
         position = start + len(token)
         offsets.append((start, position))
-    return tuple(offsets)
+    return offsets

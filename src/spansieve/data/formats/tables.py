@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from spansieve.data.alignment import Document, documents_of_examples, examples_of_documents
 from spansieve.data.example import IGNORED, DataError, Example, ReaderWarnings, check_length, check_span
-from spansieve.data.formats.conll import Sentence, examples_of_columns
+from spansieve.data.formats.conll import TaggedSentence, examples_of_tags
 from spansieve.data.formats.files import offset_in, package, parsed_json, read_text, write_text
 from spansieve.data.formats.label_studio import documents_of_tasks
 from spansieve.segments import Entity
@@ -113,8 +113,7 @@ def read_table(
         return []
     form = _form(header.columns)
     if form == "tokens":
-        sentences = list(_sentences(header, rows))
-        return examples_of_columns(path, sentences, 0, [1], scheme, False, warnings, row_name="row")
+        return examples_of_tags(str(path), list(_sentences(header, rows)), scheme, False, warnings)
     if form is None:
         wanted = "; or ".join(", ".join(needed) for _, needed in FORMS[:3])
         raise DataError(f"{path} must have the columns {wanted}, got {', '.join(header.cells)}; {_WAY_OUT}")
@@ -184,23 +183,25 @@ def _form(columns: Iterable[str]) -> str | None:
     return next((form for form, needed in FORMS if set(needed) <= set(columns)), None)
 
 
-def _sentences(header: Row, rows: Sequence[Row]) -> Iterator[Sentence]:
+def _sentences(header: Row, rows: Sequence[Row]) -> Iterator[TaggedSentence]:
     """The sentences of rows of tokens. One ends where its name changes, or that of its document, or at a blank row."""
     if "sentence" not in header.columns and all(any(row.cells) for row in rows):
         raise DataError(f"{header.path} must have a column sentence, or blank rows between sentences; {_WAY_OUT}")
-    sentence, name, document = Sentence(None), "", ""
+    sentence: TaggedSentence | None = None
+    name = document = ""
     for row in rows:
         if not any(row.cells):
-            sentence, name = Sentence(None), ""
+            sentence, name = None, ""
             continue
         names = row.cell("sentence") or name, row.cell("document") or document
         if "sentence" in header.columns and not names[0]:
             row.value("sentence")
-        if not sentence.rows or names != (name, document):
+        if sentence is None or names != (name, document):
             name, document = names
-            sentence = Sentence(document or None)
+            sentence = TaggedSentence(row.location, document or None, [], [[]])
             yield sentence
-        sentence.rows.append((row.number, [row.value("token"), row.value("tag")]))
+        sentence.tokens.append(row.value("token"))
+        sentence.layers[0].append(row.value("tag"))
         if "\n" in row.cell("token"):
             raise DataError(f"{row.location}: a token must have no line end; is a quote a token? give quotes=false")
 
