@@ -23,12 +23,6 @@ _WRITTEN = {
     "json": re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|.", re.DOTALL),
     "cell": re.compile('""|.', re.DOTALL),
 }
-# A cell behind its separator. One that begins with a quote goes on to the quote that closes it, or to the end; in any
-# other, quotes are characters like the rest.
-_CELL = {
-    sign: re.compile(rf'(?:^|{sign})(?P<cell>(?:"[^"]*(?:""[^"]*)*(?P<closing>"(?!")|\Z))?[^{sign}]*)')
-    for sign in (",", "\t")
-}
 
 
 class Field(NamedTuple):
@@ -213,10 +207,20 @@ def _rows(lines: Iterator[tuple[int, str]], source: str, separator: str) -> Iter
 
 
 def _ends_quoted(line: str, is_quoted: bool, separator: str) -> bool:
-    """Whether a quoted cell goes on behind a line; `is_quoted`: one goes on from the line before."""
-    for cell in _CELL[separator].finditer('"' + line if is_quoted else line):
-        is_quoted = cell["closing"] == ""
-    return is_quoted
+    """Whether a quoted cell goes on behind a line; `is_quoted`: one goes on from the line before. In a cell that does
+    not begin with a quote, quotes are characters as any other."""
+    position = 0
+    if not is_quoted and line.startswith('"'):
+        is_quoted, position = True, 1
+    while True:
+        position = line.find('"' if is_quoted else f'{separator}"', position)
+        if position < 0:
+            return is_quoted
+        if is_quoted and line.startswith('""', position):
+            position += 2
+        else:
+            position += 1 if is_quoted else 2
+            is_quoted = not is_quoted
 
 
 def table_cells(row: str, separator: str) -> list[Field]:
@@ -225,8 +229,19 @@ def table_cells(row: str, separator: str) -> list[Field]:
     >>> [cell[:3] for cell in table_cells('7,"a ""b"", c",d', ",")]
     [(0, 1, '7'), (3, 13, 'a "b", c'), (15, 16, 'd')]
     """
-    cells = _CELL[separator].finditer(row, 0, len(row.rstrip("\r\n")))
-    return [_cell(row, *cell.span("cell")) for cell in cells]
+    cells, start, end_of_row = [], 0, len(row.rstrip("\r\n"))
+    while True:
+        end = start
+        if row.startswith('"', start):
+            end = row.find('"', start + 1)
+            while row.startswith('"', end + 1):
+                end = row.find('"', end + 2)
+        border = row.find(separator, end, end_of_row)
+        end = end_of_row if border < 0 else border
+        cells.append(_cell(row, start, end))
+        if border < 0:
+            return cells
+        start = border + 1
 
 
 def _cell(row: str, start: int, end: int) -> Field:
