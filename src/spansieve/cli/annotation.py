@@ -29,6 +29,8 @@ from spansieve.cli.options import (
     Whole,
 )
 from spansieve.cli.outputs import Console, model_version, opened, write_suggestions
+from spansieve.cli.terminal import TerminalObserver
+from spansieve.cli.train import Encoder, Epochs, RunSettings, configuration, use_threads_that_pay
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
@@ -109,8 +111,8 @@ def audit(
     limit: Annotated[int | None, typer.Option(help="how many findings to write; all likely ones if not given")] = None,
     format: DataFormat = None,
     config: Annotated[str | None, typer.Option(help="a file or the name of a configuration, as of `train`")] = None,
-    encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
-    epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
+    encoder: Encoder = None,
+    epochs: Epochs = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="any other setting, as of `train`")] = None,
     runs: Annotated[Path | None, typer.Option(help="where to keep the models, so that the audit can go on")] = None,
 ) -> None:
@@ -123,14 +125,11 @@ def audit(
     """
     if output.is_dir() or not output.parent.is_dir():  # which would be found out after the training
         raise typer.BadParameter(f"--output must be a file in a folder that exists, got {output}")
-    from spansieve.cli.train import RunSettings, configuration, use_threads_that_pay
-
     chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings)
     own = RunSettings.parsed(settings)
     if own != RunSettings(own.cpu):
         raise ValueError("of the settings of a run, run.cpu alone can be set for the models of an audit")
     use_threads_that_pay(chosen)
-    from spansieve.cli.terminal import TerminalObserver
     from spansieve.prediction.annotation_errors import audit as run
 
     console = Console()
@@ -153,7 +152,7 @@ def audit(
     console.print(table)
     if found.num_not_judged:
         console.print(f"[yellow]{found.num_not_judged:,} annotated entities could not be judged by any model[/]")
-    console.print(f"{len(likely):,} findings are in [bold]{escape(str(output))}[/]", highlight=False, soft_wrap=True)
+    console.print(f"{len(likely):,} findings are in [bold]{escape(str(output))}[/]")
 
 
 def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from spansieve.cli.inputs import read_labelled, read_with_warnings
 from spansieve.cli.options import DataFormat, JsonFile
 from spansieve.cli.outputs import Console, write_json
+from spansieve.cli.terminal import percent, table_of
 from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats import FORMATS, format_of, format_to_write, read_examples, write_examples
 from spansieve.data.formats.files import annotators_in
@@ -72,7 +73,7 @@ def data(
     for table in (_overview(report), _labels(report), _widths(report)):
         console.print(table)
     for line in _remarks(report):
-        console.print(line, soft_wrap=True)
+        console.print(line)
     _show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
 
 
@@ -84,16 +85,14 @@ def _annotators(path: Path, format: str | None) -> list[str]:
 
 def _show_agreement(console: Console, report: AgreementReport, json_file: Path | None) -> None:
     write_json(report, json_file)
-    table = Table("annotators", "texts", "span F1", "kappa of tokens")
-    for pair in report.pairs:
-        table.add_row(f"{pair.first}, {pair.second}", f"{pair.texts:,}", f"{100 * pair.f1:.2f}", f"{pair.kappa:.3f}")
-    console.print(table)
+    rows = [(f"{p.first}, {p.second}", f"{p.texts:,}", percent(p.f1), f"{p.kappa:.3f}") for p in report.pairs]
+    console.print(table_of("", ("annotators", "texts", "span F1", "kappa of tokens"), rows))
     console.print(f"{len(report.disagreements):,} texts are not annotated alike")
     for entry in report.disagreements[:MAX_TEXTS_SHOWN]:
         own = [
             f"{name}: {', '.join(f'{e[3]} {e[2]}' for e in some) or 'none'}" for name, some in entry["entities"].items()
         ]
-        console.print("; ".join(own), markup=False, highlight=False, soft_wrap=True)
+        console.print("; ".join(own), markup=False)
 
 
 def read_options(pairs: Iterable[str] | None) -> dict[str, Any]:
@@ -136,7 +135,7 @@ def _show_notes(console: Console, notes: dict[str, ReaderWarnings]) -> None:
     for doing, noted in notes.items():
         if noted:
             console.print(f"[bold]Noted while {doing}[/bold]")
-            console.print(str(noted), markup=False, highlight=False, soft_wrap=True)
+            console.print(str(noted), markup=False)
 
 
 def _overview(report: DataReport) -> Table:
@@ -186,10 +185,7 @@ def _share(split: SplitReport, least: int, most: int) -> str:
 
 
 def _table(first: str, report: DataReport, rows: dict[str, list[str]]) -> Table:
-    table = Table(first, *(Column(name, justify="right") for name in report.splits))
-    for name, cells in rows.items():
-        table.add_row(name, *cells)
-    return table
+    return table_of("", (first, *report.splits), [(name, *cells) for name, cells in rows.items()])
 
 
 def _remarks(report: DataReport) -> Iterable[str]:
@@ -243,7 +239,7 @@ def convert(
     write_examples(examples, target, written, writing, **({"scheme": scheme} if scheme else {}))
     sentences, entities = len(examples), sum(len(example.segments) for example in examples)
     done = f"{sentences:,} sentences with {entities:,} entities, {read} to {written}: {target}"
-    console.print(done, markup=False, highlight=False, soft_wrap=True)
+    console.print(done, markup=False)
     _show_notes(console, {"reading": reading, "writing": writing})
 
 
@@ -279,7 +275,7 @@ def split(
         notes = ReaderWarnings()
         write_examples(part, target, warnings=notes)
         line = "; ".join([described_part(str(target), part), *str(notes).splitlines()])
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, markup=False)
 
 
 def _fractions(text: str | None, parts: int) -> list[float]:

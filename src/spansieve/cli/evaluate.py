@@ -10,8 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.markup import escape
 
+from spansieve.cli.inputs import load_predictor, read_with_warnings, records_of_files
 from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, LoadSettings, ModelOrExport
 from spansieve.cli.outputs import Console, json_line, write_json
+from spansieve.cli.terminal import (
+    confusion_table,
+    counts_table,
+    errors_table,
+    expected_table,
+    percent,
+    reliability_table,
+    rounded_down,
+    score_table,
+    table_of,
+    thresholds_table,
+)
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
@@ -64,8 +77,6 @@ def evaluate(
 
     Example: spansieve evaluate runs/demo/model test.conll --errors errors.html --precision 0.99
     """
-    from spansieve.cli.inputs import load_predictor, read_with_warnings
-    from spansieve.cli.terminal import reliability_table
     from spansieve.evaluation.plots import check_can_draw, draw_reliability
     from spansieve.prediction.model_evaluation import assess
 
@@ -76,7 +87,7 @@ def evaluate(
             raise typer.BadParameter(f"--errors must be a .jsonl or .html file in a folder that exists, got {path}")
     if calibration is not None:
         check_can_draw()  # before minutes of work
-    console = Console(highlight=False)
+    console = Console(soft_wrap=False)
     predictor = load_predictor(model, device, settings)
     if unlabelled:
         return _show_expected(console, predictor, data, json_file)
@@ -104,8 +115,6 @@ def evaluate(
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:
-    from spansieve.cli.terminal import counts_table, expected_table, percent, score_table
-
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
     console.print(counts_table(scores.by_width, "by width of the segment", "tokens"))
@@ -123,8 +132,6 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
 
 def _show_expected(console: Console, predictor: TextPredictor, data: Path, json_file: Path | None) -> None:
     """What a model expects of itself on plain text."""
-    from spansieve.cli.inputs import records_of_files
-    from spansieve.cli.terminal import expected_table
     from spansieve.prediction.model_evaluation import expected_scores
     from spansieve.prediction.text_predictor import chunks_of, words_of
 
@@ -137,8 +144,6 @@ def _show_expected(console: Console, predictor: TextPredictor, data: Path, json_
 
 def _losses_line(outcomes: GoldOutcomes) -> str:
     """A line on where gold is lost, in the order in which a segment could have been."""
-    from spansieve.cli.terminal import percent
-
     places = ("its labels", "max_width", "the filter", "the path")
     counts = (outcomes.unknown, outcomes.width, outcomes.filter, outcomes.path)
     shares = [f"{n:,} to {place} ({percent(n / max(1, outcomes.gold))} %)" for place, n in zip(places, counts)]
@@ -163,8 +168,6 @@ def _next_steps(outcomes: GoldOutcomes, head: FilteredHead, examples: Sequence[E
 
 def _show_thresholds(console: Console, assessment: Assessment, precision: float) -> None:
     """What to give to `predict --threshold` for a precision: one probability for all labels, or one for each."""
-    from spansieve.cli.terminal import percent, rounded_down, thresholds_table
-
     found = assessment.threshold
     if found is None:
         console.print("nothing is predicted here, so there is no threshold")
@@ -185,8 +188,6 @@ def _show_thresholds(console: Console, assessment: Assessment, precision: float)
 def _show_errors(
     console: Console, paths: Sequence[Path], title: str, examples: Sequence[Example], assessment: Assessment
 ) -> None:
-    from spansieve.cli.terminal import confusion_table, errors_table
-
     console.print(errors_table(assessment.errors))
     console.print(confusion_table(assessment.errors))
     for path in paths:
@@ -233,37 +234,32 @@ def compare(
 
     Example: spansieve compare runs/crf/model runs/fsemicrf/model test.conll
     """
-    from spansieve.cli.inputs import read_with_warnings
     from spansieve.evaluation.significance import compare as compared
     from spansieve.integrations.hub import load
 
-    console = Console()
+    console = Console(soft_wrap=False)
     examples = read_with_warnings(data, format, console)
     gold, tokens = [example.segments for example in examples], [example.tokens for example in examples]
     by_a, by_b = ([prediction.segments for prediction in load(path, device).predict_tokens(tokens)] for path in (a, b))
     comparison = compared(gold, by_a, by_b, lengths=list(map(len, examples)), seed=seed)
 
     for name, path in (("A", a), ("B", b)):
-        console.print(f"[bold]{name}[/] {escape(str(path))}", highlight=False, soft_wrap=True)
+        console.print(f"[bold]{name}[/] {escape(str(path))}", soft_wrap=True)
     _show_comparison(console, comparison, data)
     _show_differences(console, comparison, examples, show)
     write_json(comparison, json_file)
 
 
 def _show_comparison(console: Console, comparison: Comparison, data: Path) -> None:
-    from spansieve.cli.terminal import percent, score_columns
     from spansieve.evaluation.significance import comparison_rows
 
-    table = score_columns(f"F1 on {data}", "label", "A", "B", "B - A")
-    for row in comparison_rows(comparison):
-        name, *figures = row.values()
-        table.add_row(escape(str(name)), *(percent(float(figure)) for figure in figures))
-    console.print(table)
+    named = (row.values() for row in comparison_rows(comparison))
+    rows = [(str(name), *(percent(float(figure)) for figure in figures)) for name, *figures in named]
+    console.print(table_of(f"F1 on {data}", ("label", "A", "B", "B - A"), rows))
     low, high = percent(comparison.difference.low), percent(comparison.difference.high)
     console.print(
         f"\nB - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}\n"
         f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)",
-        highlight=False,
     )
 
 
@@ -271,10 +267,10 @@ def _show_differences(console: Console, comparison: Comparison, examples: Sequen
     console.print(f"\n{len(comparison.differences):,} of {len(examples):,} sentences differ")
     for difference in comparison.differences[:show]:
         example = examples[difference.index]
-        console.print(f"\n[dim]{difference.index}[/] {escape(' '.join(example.tokens))}", highlight=False)
+        console.print(f"\n[dim]{difference.index}[/] {escape(' '.join(example.tokens))}")
         for name, segments in (("gold", difference.gold), ("A", difference.a), ("B", difference.b)):
             listed = ", ".join(f"{escape(example.words(s))} [cyan]{escape(s.label)}[/]" for s in segments)
-            console.print(f"  {name:>4}  {listed or '[dim]nothing[/]'}", highlight=False)
+            console.print(f"  {name:>4}  {listed or '[dim]nothing[/]'}")
     if len(comparison.differences) > show:
         console.print(f"\n… and {len(comparison.differences) - show:,} more: --show, or --json for all")
 
@@ -311,7 +307,6 @@ def calibrate(
 
     Example: spansieve calibrate runs/demo/model held-out.conll --miss 0.01 --confidence 0.95
     """
-    from spansieve.cli.inputs import load_predictor, read_with_warnings
     from spansieve.prediction.guarantees import calibrate as make
     from spansieve.prediction.promises import GUARANTEE, write_promises
 
@@ -319,7 +314,7 @@ def calibrate(
         raise typer.BadParameter("at least one of --miss, --precision and --sets must be given")
     if not Path(model).is_dir():
         raise FileNotFoundError(f"no folder {model}: a guarantee is written beside the model, which must be here")
-    console = Console(highlight=False)
+    console = Console()
     predictor = load_predictor(model, device, settings)
     examples = read_with_warnings(data, format, console)
     levels = {"miss": miss, "precision": precision, "sets": sets}
@@ -327,20 +322,18 @@ def calibrate(
     write_json(promises, json_file)
     write_promises(Path(model), promises)
     for promise in promises:
-        console.print(escape(promise.describe()), soft_wrap=True)
+        console.print(escape(promise.describe()))
         for line in _cost_lines(promise):
-            console.print(escape(line), soft_wrap=True)
+            console.print(escape(line))
     unknown = {s.label for example in examples for s in example.segments} - set(predictor.labels)
     if unknown:
         names = escape(", ".join(sorted(unknown)))
         console.print(f"[yellow]labels that the model does not know, and that do not count: {names}[/]")
-    console.print(f"written to {escape(str(Path(model) / GUARANTEE))}", soft_wrap=True)
+    console.print(f"written to {escape(str(Path(model) / GUARANTEE))}")
 
 
 def _cost_lines(promise: Promise) -> list[str]:
     """What a promise costs, on the data it was made on."""
-    from spansieve.cli.terminal import percent
-
     if promise.kind == "set":
         return [f"  the sets have {promise.cost:.1f} segmentations on average"]
     given = f"  by {promise.counted:,} of its"

@@ -78,7 +78,11 @@ def printable(text: str) -> str:
 
 
 class Console(rich.console.Console):
-    """A console of rich that writes control characters of what it is given as their numbers; colours are its own."""
+    """A console of rich that writes control characters of what it is given as their numbers; colours are its own. Lines
+    are not cut, unless they are to be read as prose."""
+
+    def __init__(self, soft_wrap: bool = True, **options: Any) -> None:
+        super().__init__(highlight=False, soft_wrap=soft_wrap, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

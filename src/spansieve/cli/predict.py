@@ -178,7 +178,7 @@ def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]
     """Write highlighted text, that of a file below the file's name."""
     from spansieve.cli.outputs import Console, highlighted
 
-    console = Console(file=target, soft_wrap=True, highlight=False)
+    console = Console(file=target)
     name = None
     for record, entities in predicted:
         if record.get("file") != name:
@@ -209,7 +209,7 @@ def _write_conll(
 def _note(message: str) -> None:
     from spansieve.cli.outputs import Console
 
-    Console(stderr=True).print(message, highlight=False, markup=False, soft_wrap=True)
+    Console(stderr=True).print(message, markup=False)
 
 
 # ---- Constraints on the entities -------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def redact(
                             place = {"file": name, "line": line.number, "field": number}
                             reported.write(json_line({**place, **replacement._asdict()}))
     found = ", ".join(f"{count:,} {name}" for name, count in counts.most_common()) or "nothing"
-    Console(stderr=True, soft_wrap=True, highlight=False).print(escape(f"replaced: {found}; {promise}"))
+    Console(stderr=True).print(escape(f"replaced: {found}; {promise}"))
 
 
 def _limits(

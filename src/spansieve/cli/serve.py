@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.markup import escape
 
+from spansieve.cli.inputs import load_predictor
 from spansieve.cli.options import Device, Guarantee, LoadSettings, ModelOrExport, parsed
 from spansieve.cli.outputs import Console
 
@@ -69,7 +70,6 @@ def serve(
     """
     token, origins = _token(token_file), _origins(cors_origin or ())
     try:
-        from spansieve.cli.inputs import load_predictor
         from spansieve.persistence.manifest import name_of
         from spansieve.prediction.onnx.folder import is_export
         from spansieve.serving import server
@@ -86,7 +86,7 @@ def serve(
         if not is_hub_name(model):
             raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
     limits = parsed(Limits, limit)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True)
     listener = server.listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}"

@@ -12,8 +12,10 @@ import typer
 from rich.markup import escape
 
 from spansieve.cli import bound_threads
+from spansieve.cli.inputs import read_with_warnings, records_of_files
 from spansieve.cli.options import DataFormat, Model, TextColumn
 from spansieve.cli.outputs import Console
+from spansieve.cli.terminal import TerminalObserver, duration, score_table
 from spansieve.config import (
     BUILTIN,
     Config,
@@ -118,7 +120,6 @@ def train(
     head_class(chosen.model.head)  # which must be known, before any data is read
     use_threads_that_pay(chosen)  # before anything with threads is loaded
 
-    from spansieve.cli.inputs import read_with_warnings
     from spansieve.data.batching import described_part, split_examples
     from spansieve.training.run import is_main_process
 
@@ -128,7 +129,7 @@ def train(
         seed = chosen.training.seed
         splits = split_examples(splits[0], [1 - dev_fraction, dev_fraction], seed)
         described = "; ".join(map(described_part, ("train", "dev"), splits))
-        console.print(f"{described}; drawn with seed {seed}", highlight=False, soft_wrap=True)
+        console.print(f"{described}; drawn with seed {seed}")
     run_and_show(console, chosen, run, splits, format, folder=output, resume=resume, start_from=start_from)
 
 
@@ -159,7 +160,6 @@ def distil(
 
     Example: spansieve distil runs/large/model train.conll dev.conll --texts letters.txt --output runs/small
     """
-    from spansieve.cli.inputs import read_with_warnings, records_of_files
     from spansieve.integrations.hub import load
     from spansieve.persistence.manifest import name_of
     from spansieve.prediction.text_predictor import words_of
@@ -189,8 +189,6 @@ def run_and_show(
     **options: Any,
 ) -> None:
     """Train on the first split, with `options` of `training.run.train`, and print the progress and the scores."""
-    from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.terminal import TerminalObserver
     from spansieve.training.run import train as train_model
 
     use_threads_that_pay(config)
@@ -200,7 +198,7 @@ def run_and_show(
         with TerminalObserver(console) as observer:
             result = train_model(config, splits[0], splits[1], observer=observer, **options)
     except KeyboardInterrupt:
-        console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
+        console.print("stopped; the same command with --resume goes on from the last checkpoint")
         raise
     _show(console, result)
 
@@ -213,7 +211,6 @@ def use_threads_that_pay(config: Config) -> None:
 
 
 def _show(console: Console, result: TrainingResult) -> None:
-    from spansieve.cli.terminal import duration, score_table
     from spansieve.evaluation.plots import EXTRA, can_draw
     from spansieve.evaluation.scores import Scores
     from spansieve.training.run_folder import RESULTS
@@ -224,9 +221,9 @@ def _show(console: Console, result: TrainingResult) -> None:
             console.print(score_table(Scores.from_dict(scores), name))
     figures = result.model.parent / RESULTS
     where = f"the model is in [bold]{escape(str(result.model))}[/], all figures in {escape(str(figures))}"
-    console.print(where, highlight=False, soft_wrap=True)
+    console.print(where)
     if not can_draw():
-        console.print(f"no curves were drawn, which needs matplotlib: {escape(EXTRA)}", highlight=False, soft_wrap=True)
+        console.print(f"no curves were drawn, which needs matplotlib: {escape(EXTRA)}")
 
 
 def configuration(
