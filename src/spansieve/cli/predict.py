@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, groupby, tee
+from itertools import chain, groupby, repeat, tee
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -101,22 +101,18 @@ def predict(
     form = as_ or _form(output)
     phrases, fixed = _phrases_and_files(require)
     options = ConstraintOptions.parsed(phrases, forbid, threshold)
-    fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, fixed))
     is_only_fixed = fixed and not (texts or file)
-    records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
+    free = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
     if guarantee is not None and (options or fixed):
         raise typer.BadParameter("--guarantee is of what the model decides alone: leave out thresholds and constraints")
     predictor = load_predictor(model, device, settings, guarantee)
+    given: Iterator[tuple[Record, bool]]  # each with whether it has constraints of its own
+    given = chain(zip(free, repeat(False)), zip(chain.from_iterable(map(json_lines, fixed)), repeat(True)))
     constraints = None
     if options or fixed:
-        # Both copies are read side by side, so that a chunk of the records is held and no more.
-        records, of_texts = tee(records)
-        fixed_records, of_fixed = tee(fixed_records)
-        constraints = chain(
-            options.constraints(of_texts, predictor, sentences),
-            options.constraints(of_fixed, predictor, sentences, are_fixed=True),
-        )
-    records = chain(records, fixed_records)
+        given, to_constrain = tee(given)  # read side by side, so that a chunk of the records is held and no more
+        constraints = options.constraints(to_constrain, predictor, sentences)
+    records = (record for record, _ in given)
     if predictor.promise is not None and form != "jsonl":
         _note(f"under the guarantee {predictor.promise.describe()}")
     with opened(output) as target:
@@ -124,9 +120,9 @@ def predict(
             found = partial(predictor.examples, sentences=sentences, constraints=constraints)
             _write_conll(target, records, found)
             return
-        records, of_texts = tee(records)
+        shown, of_texts = tee(records)
         stream = predictor.stream((record["text"] for record in of_texts), sentences=sentences, constraints=constraints)
-        predicted = ((record, entities) for record, (_, entities) in zip(records, stream))
+        predicted = ((record, entities) for record, (_, entities) in zip(shown, stream))
         if form == "text":
             _write_text(target, predicted, predictor.labels)
         elif form == "jsonl":
@@ -235,18 +231,17 @@ class ConstraintOptions(NamedTuple):
         return cls(required, dict(map(_phrase_and_label, phrases)), pairs, dict(map(_threshold, threshold or ())))
 
     def constraints(
-        self, records: Iterable[Record], predictor: TextPredictor, sentences: bool, are_fixed: bool = False
+        self, given: Iterable[tuple[Record, bool]], predictor: TextPredictor, sentences: bool
     ) -> Iterator[Constraints]:
         """The constraints of each record: these, and those that a line of `--require` has itself."""
         from spansieve.data.tokenizer import sequences_of_text
         from spansieve.decoding.constraints import Constraints
 
-        thresholds = dict.fromkeys(predictor.labels, self.thresholds.get("", 0.0))
-        thresholds |= {label: value for label, value in self.thresholds.items() if label}
-        thresholds = {label: value for label, value in thresholds.items() if value}
+        thresholds = dict.fromkeys(predictor.labels, self.thresholds.get("", 0.0)) | self.thresholds
+        thresholds = {label: value for label, value in thresholds.items() if label and value}
         required, forbidden = (Phrases(own, predictor.tokenizer) for own in (self.required, self.forbidden))
-        for record in records:
-            own = _record_constraints(record) if are_fixed else Constraints()
+        for record, is_fixed in given:
+            own = _record_constraints(record) if is_fixed else Constraints()
             tokens = sequences_of_text(record["text"], predictor.tokenizer, sentences)
             # A phrase gives way to an entity that its text requires.
             hits = required.hits(tokens)
