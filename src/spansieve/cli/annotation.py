@@ -125,8 +125,7 @@ def audit(
     """
     if output.is_dir() or not output.parent.is_dir():  # which would be found out after the training
         raise typer.BadParameter(f"--output must be a file in a folder that exists, got {output}")
-    chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings)
-    own = RunSettings.parsed(settings)
+    chosen, own = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings)
     if own != RunSettings(own.cpu):
         raise ValueError("of the settings of a run, run.cpu alone can be set for the models of an audit")
     use_threads_that_pay(chosen)

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column, Table
 
 from spansieve.cli.outputs import Console
+from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
 
 if TYPE_CHECKING:
     from spansieve.evaluation.calibration import Calibration, Threshold
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from spansieve.evaluation.scores import Counts, Scores
     from spansieve.evaluation.significance import Intervals
     from spansieve.prediction.model_evaluation import ExpectedCounts, ExpectedScores
-    from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
 
 MAX_CONFUSIONS = 10  # of a table; --json has all
 COUNTS = ("gold", "predicted")
@@ -29,7 +29,7 @@ GRAPH_COLUMNS = (
 )
 
 
-class TerminalObserver:
+class TerminalObserver(Observer):
     """A bar with loss, dev F1, tokens per second and time left, and a line per epoch."""
 
     def __init__(self, console: Console) -> None:
@@ -109,7 +109,6 @@ class TerminalObserver:
 def _lost_to_width(counts: DataCounts) -> str:
     """A warning of the entities that are wider than max_width.
 
-    >>> from spansieve.training.callbacks import DataCounts
     >>> _lost_to_width(DataCounts(9_000, 23_499, ("LOC",), max_width=10, widest=51, lost_to_width=12))
     '12 of 23,499 entities are wider than max_width 10 and left out of training; --set model.max_width=51 keeps them'
     """

@@ -66,11 +66,6 @@ class RunSettings:
     tracker: Literal["tensorboard", "wandb"] | None = None
     test: str | None = None
 
-    @classmethod
-    def parsed(cls, settings: Sequence[str] | None) -> RunSettings:
-        """Take those of the run from all settings."""
-        return from_dict(cls, {name[4:]: value for name, value in _parsed(settings) if name.startswith("run.")}, "run.")
-
 
 def train(
     train: TrainingData,
@@ -116,7 +111,7 @@ def train(
         raise ValueError(f"--dev-fraction must be above 0 and below 1, got {dev_fraction}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "model.builtin.vectors": vectors}
     flags |= {"model.builtin.max_vectors": max_vectors, "training.epochs": epochs}
-    chosen, run = configuration(config, flags, settings, start_from), RunSettings.parsed(settings)
+    chosen, run = configuration(config, flags, settings, start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
     use_threads_that_pay(chosen)  # before anything with threads is loaded
 
@@ -172,7 +167,7 @@ def distil(
     flags: dict[str, Any] = {"model.encoder.name": encoder, "training.epochs": epochs}
     if config is None and predictor.tagger.head.kind != "filtered":  # a filtered student learns from any filtered one
         flags |= {"model.head": predictor.head, "model.scheme": predictor.tagger.config.scheme}
-    chosen, run = configuration(config, flags, settings), RunSettings.parsed(settings)
+    chosen, run = configuration(config, flags, settings)
     console = Console(quiet=not is_main_process(run.cpu))
     examples, dev_examples = (read_with_warnings(path, format, console) for path in (train, dev))
     pieces = predictor.pieces([record["text"] for record in records], sentences=True)
@@ -228,22 +223,24 @@ def _show(console: Console, result: TrainingResult) -> None:
 
 def configuration(
     source: str | None, flags: Mapping[str, Any], settings: Sequence[str] | None, start_from: Path | None = None
-) -> Config:
+) -> tuple[Config, RunSettings]:
     """The configuration of a file or a preset, or a preset's training of the model to start from, changed by the flags,
-    and then by the settings."""
+    and then by the settings; and what these say of the run."""
     changes = {name: value for name, value in flags.items() if value is not None}
-    changes |= {name: value for name, value in _parsed(settings) if not name.startswith("run.")}
+    changes |= map(parsed_setting, settings or ())
+    own = {name: changes.pop(name) for name in list(changes) if name.startswith("run.")}
     if source is not None:
-        return with_settings(read_config(source) if Path(source).suffix else preset(source), changes)
-    if start_from is not None and "model.encoder.name" not in changes:
+        config = read_config(source) if Path(source).suffix else preset(source)
+    elif start_from is not None and "model.encoder.name" not in changes:
         from spansieve.models.storage import checked_description
 
         model = from_dict(ModelConfig, checked_description(start_from)["model"] | {"max_width": None})
-        training = preset("builtin" if model.encoder.name == BUILTIN else "pretrained").training
-        return with_settings(Config(model, training), changes)
-    is_builtin = changes.get("model.encoder.name", BUILTIN) == BUILTIN
-    return with_settings(preset("builtin" if is_builtin else "pretrained"), changes)
+        config = Config(model, _default_preset(model.encoder.name).training)
+    else:
+        config = _default_preset(changes.get("model.encoder.name", BUILTIN))
+    run = from_dict(RunSettings, {name.removeprefix("run."): value for name, value in own.items()}, "run.")
+    return with_settings(config, changes), run
 
 
-def _parsed(settings: Sequence[str] | None) -> list[tuple[str, Any]]:
-    return list(map(parsed_setting, settings or ()))
+def _default_preset(encoder: str) -> Config:
+    return preset("builtin" if encoder == BUILTIN else "pretrained")
