@@ -92,13 +92,15 @@ def train(
         trainer = Trainer(config, train_examples, dev_examples, folder, *own)
         state.wait_for_everyone()
         if state.is_main_process:
-            on_disk(folder, lambda: write_durably(folder / RUN, json.dumps(about, indent=2) + "\n"))
+            with on_disk(folder):
+                write_durably(folder / RUN, json.dumps(about, indent=2) + "\n")
         state.wait_for_everyone()
         if trackers:
             trainer.accelerator.init_trackers("spansieve", config=dotted(to_dict(config)))
         result = _result(config, trainer, trainer.run(resume), test_examples)
         if state.is_main_process:
-            on_disk(folder, lambda: _write(result, folder))
+            with on_disk(folder):
+                _write(result, folder)
     return result
 
 

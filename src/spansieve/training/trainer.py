@@ -312,7 +312,8 @@ class Trainer:
             if is_best:
                 # The weights that are kept as the model: the EMA where there is one.
                 weights = dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
-                on_disk(self.folder, lambda: save_model(self.tagger, self.folder / MODEL, weights=weights))
+                with on_disk(self.folder):
+                    save_model(self.tagger, self.folder / MODEL, weights=weights)
             self.observer.on_epoch(report)
             values = {f"dev/{name}": value for name, value in (dev | graph).items()}
             self.accelerator.log(values, step=progress.step)
@@ -324,8 +325,8 @@ class Trainer:
         if self.accelerator.is_main_process:
             state = {"progress": vars(self.progress)}
             tensors = tensors_of(self.tagger, self.optimizer, self.ema)
-            folder, step = self.folder / CHECKPOINTS, self.progress.step
-            on_disk(self.folder, lambda: write_checkpoint(folder, step, state, tensors))
+            with on_disk(self.folder):
+                write_checkpoint(self.folder / CHECKPOINTS, self.progress.step, state, tensors)
         self._saved = time.monotonic()
 
 
