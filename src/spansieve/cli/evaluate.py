@@ -28,6 +28,7 @@ from spansieve.cli.terminal import (
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
+    from spansieve.evaluation.error_types import SegmentError
     from spansieve.evaluation.significance import Comparison
     from spansieve.models.filtered import FilteredHead
     from spansieve.prediction.model_evaluation import Assessment
@@ -188,31 +189,27 @@ def _show_thresholds(console: Console, assessment: Assessment, precision: float)
 def _show_errors(
     console: Console, paths: Sequence[Path], title: str, examples: Sequence[Example], assessment: Assessment
 ) -> None:
+    from spansieve.evaluation.error_page import error_page
+
     console.print(errors_table(assessment.errors))
     console.print(confusion_table(assessment.errors))
+    predicted = [dict(zip(found.segments, found.probabilities or ())) for found in assessment.predictions]
     for path in paths:
-        _write_errors(path, title, examples, assessment)
+        if path.suffix.lower() == ".html":
+            page = error_page(title, examples, predicted, assessment.errors)
+        else:
+            page = "".join(_error_line(error, examples[error.sentence]) for error in assessment.errors.errors)
+        # Half a surrogate pair, which UTF-8 does not have, is written as its number.
+        path.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))
         console.print(f"errors written to {escape(str(path))}", soft_wrap=True)
 
 
-def _write_errors(path: Path, title: str, examples: Sequence[Example], assessment: Assessment) -> None:
-    from spansieve.evaluation.error_page import error_page
-
-    if path.suffix.lower() == ".html":
-        predicted = [dict(zip(found.segments, found.probabilities or ())) for found in assessment.predictions]
-        # Half a surrogate pair, which UTF-8 does not have, is written as its number.
-        page = error_page(title, examples, predicted, assessment.errors).encode("utf-8", "xmlcharrefreplace")
-        path.write_bytes(page)
-        return
-    with path.open("w", encoding="utf-8", newline="\n") as target:
-        for error in assessment.errors.errors:
-            example = examples[error.sentence]
-            sides = {
-                side: segment and {**segment._asdict(), "text": example.words(segment)}
-                for side, segment in (("gold", error.gold), ("predicted", error.predicted))
-            }
-            where = {"document": example.document, "tokens": example.tokens}
-            target.write(json_line({**error._asdict(), **sides, **where}))
+def _error_line(error: SegmentError, example: Example) -> str:
+    sides = {
+        side: segment and {**segment._asdict(), "text": example.words(segment)}
+        for side, segment in (("gold", error.gold), ("predicted", error.predicted))
+    }
+    return json_line({**error._asdict(), **sides, "document": example.document, "tokens": example.tokens})
 
 
 # ---- Two models ------------------------------------------------------------------------------------------------------

@@ -115,10 +115,11 @@ def train(
     head_class(chosen.model.head)  # which must be known, before any data is read
     use_threads_that_pay(chosen)  # before anything with threads is loaded
 
-    from spansieve.data.batching import described_part, split_examples
-    from spansieve.training.run import is_main_process
+    from accelerate import PartialState
 
-    console = Console(quiet=not is_main_process(run.cpu))  # of several processes one prints
+    from spansieve.data.batching import described_part, split_examples
+
+    console = Console(quiet=not PartialState(cpu=run.cpu).is_main_process)  # of several processes one prints
     splits = [read_with_warnings(path, format, console) for path in (train, dev) if path is not None]
     if dev_fraction is not None:
         seed = chosen.training.seed
@@ -155,10 +156,11 @@ def distil(
 
     Example: spansieve distil runs/large/model train.conll dev.conll --texts letters.txt --output runs/small
     """
+    from accelerate import PartialState
+
     from spansieve.integrations.hub import load
     from spansieve.persistence.manifest import name_of
     from spansieve.prediction.text_predictor import words_of
-    from spansieve.training.run import is_main_process
     from spansieve.training.teacher import Teacher, unlabelled
 
     records = records_of_files(texts, False, text_column) if texts else iter(())
@@ -168,7 +170,7 @@ def distil(
     if config is None and predictor.tagger.head.kind != "filtered":  # a filtered student learns from any filtered one
         flags |= {"model.head": predictor.head, "model.scheme": predictor.tagger.config.scheme}
     chosen, run = configuration(config, flags, settings)
-    console = Console(quiet=not is_main_process(run.cpu))
+    console = Console(quiet=not PartialState(cpu=run.cpu).is_main_process)
     examples, dev_examples = (read_with_warnings(path, format, console) for path in (train, dev))
     pieces = predictor.pieces([record["text"] for record in records], sentences=True)
     splits = ([*examples, *map(unlabelled, words_of(pieces))], dev_examples)

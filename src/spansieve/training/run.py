@@ -121,10 +121,6 @@ def _result(
     )
 
 
-def is_main_process(use_cpu: bool = False) -> bool:
-    return PartialState(cpu=use_cpu).is_main_process
-
-
 def check_trackers(trackers: Sequence[str]) -> None:
     for name in trackers:
         if name not in TRACKERS:
