@@ -4,6 +4,7 @@ annotations are probably wrong."""
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,12 +32,14 @@ from spansieve.cli.options import (
 from spansieve.cli.outputs import Console, model_version, opened, write_suggestions
 from spansieve.cli.terminal import TerminalObserver
 from spansieve.cli.train import Encoder, Epochs, RunSettings, configuration, use_threads_that_pay
+from spansieve.data.alignment import sentence_text
+from spansieve.data.example import Example
+from spansieve.data.tokenizer import Token
+from spansieve.segments import Entity, NamedSegment
 
 if TYPE_CHECKING:
-    from spansieve.data.example import Example
     from spansieve.prediction.annotation_errors import Finding
     from spansieve.prediction.preannotation import Suggestion
-    from spansieve.segments import NamedSegment
 
 NUM_SHOWN = 20  # findings of an audit
 
@@ -156,8 +159,6 @@ def audit(
 
 def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:
     """A finding as a row: sentences are counted from 1, and its place is in characters of the sentence."""
-    from spansieve.data.alignment import sentence_text
-
     example, segment = examples[finding.sentence], finding.segment
     text, offsets = sentence_text(example)
     changed = [s for s in finding.reading if s not in example.segments] if finding.doubt != "missing" else [segment]
@@ -183,14 +184,11 @@ def _named(segments: Sequence[NamedSegment], example: Example) -> str:
 
 def _tasks(rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> Iterator[Suggestion]:
     """Make a task of each sentence, with its annotation: where that is accepted as it is, nothing changes."""
-    from spansieve.data.alignment import sentence_text
-    from spansieve.data.tokenizer import Token
     from spansieve.prediction.preannotation import Suggestion
-    from spansieve.segments import Entity
 
-    by_sentence: dict[int, list[dict[str, Any]]] = {}
+    by_sentence: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_sentence.setdefault(row["sentence"], []).append(row)
+        by_sentence[row["sentence"]].append(row)
     for number, doubts in by_sentence.items():
         example = examples[number - 1]
         text, offsets = sentence_text(example)

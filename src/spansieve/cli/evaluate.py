@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 ERROR_FILES = (".jsonl", ".html")
 MIN_LOSS = 0.01  # the share of gold from which on there is a next step
 
-
 ErrorFiles = Annotated[
     list[Path] | None,
     typer.Option(

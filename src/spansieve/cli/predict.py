@@ -26,21 +26,22 @@ from spansieve.cli.options import (
     Whole,
 )
 from spansieve.data.formats.files import json_line, opened
+from spansieve.data.formats.jsonl import without_annotation
+from spansieve.data.tag_schemes import tags_of_segments
+from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text
+from spansieve.segments import Entity
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
-    from spansieve.data.tokenizer import Token, Tokenizer
     from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.promises import Promise
     from spansieve.prediction.text_predictor import TextPredictor
-    from spansieve.segments import Entity
 
 Form = Literal["jsonl", "csv", "tsv", "conll", "text"]
 SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 SUFFIXES |= {".conll": "conll", ".txt": "text"}
 Values = Sequence[str] | None  # of an option that may be given several times
 Hit = tuple[int, int, str | None]  # start and end of a phrase in characters, and its label, if it has one
-
 
 Thresholds = Annotated[
     list[str] | None,
@@ -141,8 +142,6 @@ def _form(output: Path | None) -> Form:
 
 
 def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], promise: Promise | None) -> None:
-    from spansieve.data.formats.jsonl import without_annotation
-
     also = {} if promise is None else {"guarantee": promise.shown()}
     for record, entities in predicted:
         found = [entity._asdict() for entity in entities]
@@ -152,7 +151,6 @@ def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]
 
 def _write_table(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], separator: str) -> None:
     """Write a row per entity, with the text and what came with it in each; for a text without entities, one row."""
-    from spansieve.data.formats.jsonl import without_annotation
     from spansieve.data.formats.tables import ENTITY_COLUMNS, entity_rows
 
     writer = csv.writer(target, delimiter=separator, lineterminator="\n")
@@ -188,7 +186,6 @@ def _write_conll(
 ) -> None:
     """Write tokens and tags, those of a file below a comment with the file's name, as CoNLL-U has it."""
     from spansieve.data.overlap_resolution import flat
-    from spansieve.data.tag_schemes import tags_of_segments
 
     lost = 0
     for file, group in groupby(records, key=lambda record: record.get("file")):
@@ -234,7 +231,6 @@ class ConstraintOptions(NamedTuple):
         self, given: Iterable[tuple[Record, bool]], predictor: TextPredictor, sentences: bool
     ) -> Iterator[Constraints]:
         """The constraints of each record: these, and those that a line of `--require` has itself."""
-        from spansieve.data.tokenizer import sequences_of_text
         from spansieve.decoding.constraints import Constraints
 
         thresholds = dict.fromkeys(predictor.labels, self.thresholds.get("", 0.0)) | self.thresholds
@@ -256,8 +252,6 @@ class Phrases:
     """Phrases with their labels, None for any. They are cut into tokens like the text, and blanks do not count."""
 
     def __init__(self, labels: Mapping[str, str | None], tokenizer: Tokenizer) -> None:
-        from spansieve.data.tokenizer import sequences_of_text
-
         self._by_first: dict[str, list[tuple[list[str], str | None]]] = defaultdict(list)
         for phrase, label in labels.items():
             words = [token.text for tokens in sequences_of_text(phrase, tokenizer, False) for token in tokens]

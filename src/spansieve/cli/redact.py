@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MIN_KEY = 16  # bytes
 SUFFIXES: dict[str, Form] = {".csv": "csv", ".tsv": "tsv", **dict.fromkeys(JSON_SUFFIXES, "jsonl")}
 
-
 RedactedFiles = Annotated[
     list[str] | None,
     typer.Argument(help="text, .jsonl, .csv or .tsv files, or folders of them; standard input if none is given"),

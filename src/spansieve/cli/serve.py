@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from spansieve.prediction.text_predictor import TextPredictor
 
 TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
-
-
 LogLevel = Literal["debug", "info", "warning"]
-
-
 TokenFile = Annotated[
     Path | None,
     typer.Option(help=f"a file with the token that clients must send; or set {TOKEN_VARIABLE}", show_default=False),
