@@ -57,8 +57,9 @@ def data(
     for path in _files(paths, format):
         name = path.name if path.name not in splits else str(path)
         notes[name] = ReaderWarnings()
-        annotators: list[str | None] = [*_annotators(path, format)] if agreement else []
-        for who in annotators or [None]:
+        has_annotators = agreement and (format or format_of(path)) in ("label-studio", "prodigy")
+        annotators = annotators_in(path) if has_annotators else []
+        for who in annotators if len(annotators) > 1 else [None]:
             options = read_options(option) | ({"annotator": who} if who else {})
             splits[who or name] = read_examples(path, format, notes[name], **options)
     if agreement:
@@ -75,12 +76,6 @@ def data(
     for line in _remarks(report):
         console.print(line)
     _show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
-
-
-def _annotators(path: Path, format: str | None) -> list[str]:
-    """Return the annotators that a file names, where they are several and its format can be read by them."""
-    names = annotators_in(path) if (format or format_of(path)) in ("label-studio", "prodigy") else []
-    return names if len(names) > 1 else []
 
 
 def _show_agreement(console: Console, report: AgreementReport, json_file: Path | None) -> None:

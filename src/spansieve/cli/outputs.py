@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -94,25 +93,12 @@ def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) 
     """The text with each entity in its label's colour, and the label and probability behind it. An entity that contains
     others comes before them."""
     colour = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
-    shown, reached = Text(), 0
-    around: list[Entity] = []
-
-    def show_up_to(position: int) -> None:
-        nonlocal reached
-        shown.append(text[reached:position], style=f"bold {colour[around[-1].label]}" if around else "")
-        reached = position
-
-    def close_until(start: float) -> None:
-        while around and around[-1].end <= start:
-            show_up_to(around[-1].end)
-            entity = around.pop()
-            probability = "" if entity.probability is None else f" {entity.probability:.2f}"
-            shown.append(f" [{entity.label}{probability}]", style=f"dim {colour[entity.label]}")
-
+    entities, whole, shown = list(entities), Text(text), Text()
     for entity in entities:
-        close_until(entity.start)
-        show_up_to(entity.start)
-        around.append(entity)
-    close_until(math.inf)
-    show_up_to(len(text))
-    return shown
+        whole.stylize(f"bold {colour[entity.label]}", entity.start, entity.end)
+    by_end = sorted(reversed(entities), key=lambda entity: (entity.end, -entity.start))  # inner ones first
+    *pieces, rest = whole.divide([entity.end for entity in by_end])
+    for piece, entity in zip(pieces, by_end):
+        probability = "" if entity.probability is None else f" {entity.probability:.2f}"
+        shown.append(piece).append(f" [{entity.label}{probability}]", style=f"dim {colour[entity.label]}")
+    return shown.append(rest)
