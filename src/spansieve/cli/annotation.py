@@ -153,7 +153,7 @@ def audit(
         table.add_row(*map(escape, cells), f"{row['log_odds']:.2f}")
     console.print(table)
     if found.num_not_judged:
-        console.print(f"[yellow]{found.num_not_judged:,} annotated entities could not be judged by any model[/]")
+        console.warn(f"{found.num_not_judged:,} annotated entities could not be judged by any model")
     console.print(f"{len(likely):,} findings are in [bold]{escape(str(output))}[/]")
 
 

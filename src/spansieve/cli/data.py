@@ -74,7 +74,7 @@ def data(
     for table in (_overview(report), _labels(report), _widths(report)):
         console.print(table)
     for line in _remarks(report):
-        console.print(line)
+        console.warn(line)
     _show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
 
 
@@ -185,13 +185,13 @@ def _table(first: str, report: DataReport, rows: dict[str, list[str]]) -> Table:
 
 def _remarks(report: DataReport) -> Iterable[str]:
     for shared in report.shared_sentences:
-        yield f"[yellow]{shared.count:,} sentences of {shared.second} are in {shared.first} too[/yellow]"
+        yield f"{shared.count:,} sentences of {shared.second} are in {shared.first} too"
     for name, labels in report.labels_not_in_first.items():
-        yield f"[yellow]{name} has labels that {next(iter(report.splits))} has not: {', '.join(labels)}[/yellow]"
+        yield f"{name} has labels that {next(iter(report.splits))} has not: {', '.join(labels)}"
     for name, split in report.splits.items():
         if split.lost_to_max_width:
             lost = ", ".join(f"{label} {count:,}" for label, count in split.lost_to_max_width.items())
-            yield f"[yellow]max_width {report.max_width} would lose in {name}: {lost}[/yellow]"
+            yield f"max_width {report.max_width} would lose in {name}: {lost}"
 
 
 # ---- Conversion ------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def evaluate(
     if assessment.gold_outcomes is not None:
         console.print(_losses_line(assessment.gold_outcomes))
         for step in _next_steps(assessment.gold_outcomes, cast("Any", predictor).tagger.head, examples):
-            console.print(f"[yellow]{step}[/]")
+            console.warn(step)
     elif predictor.decoder_settings.filters:
         console.print("where gold is lost (width, filter, path) needs the model itself, got an export")
     if errors:
@@ -109,8 +109,8 @@ def evaluate(
         draw_reliability(assessment.calibration, calibration, title=data.name)
         console.print(f"drawn to {escape(str(calibration))}", soft_wrap=True)
     if assessment.unknown_labels:
-        names = escape(", ".join(assessment.unknown_labels))
-        console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
+        names = ", ".join(assessment.unknown_labels)
+        console.warn(f"labels that the model does not know, and that count as missed: {names}")
     write_json(assessment, json_file)
 
 
@@ -323,8 +323,7 @@ def calibrate(
             console.print(escape(line))
     unknown = {s.label for example in examples for s in example.segments} - set(predictor.labels)
     if unknown:
-        names = escape(", ".join(sorted(unknown)))
-        console.print(f"[yellow]labels that the model does not know, and that do not count: {names}[/]")
+        console.warn(f"labels that the model does not know, and that do not count: {', '.join(sorted(unknown))}")
     console.print(f"written to {escape(str(Path(model) / GUARANTEE))}")
 
 

@@ -205,12 +205,10 @@ def read_labelled(path: Path, format: str | None, warnings: ReaderWarnings, **op
 
 def read_with_warnings(path: Path, format: str | None, console: Console) -> list[Example]:
     """Read labelled data, with a warning of what its reader could not represent."""
-    from rich.markup import escape
-
     warnings = ReaderWarnings()
     examples = read_labelled(path, format, warnings)
     if warnings:
-        console.print(f"[yellow]{escape(f'{path}: {warnings}')}[/]", soft_wrap=True)
+        console.warn(f"{path}: {warnings}")
     return examples
 
 

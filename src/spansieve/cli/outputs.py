@@ -56,11 +56,10 @@ def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Pat
 
 def _json_list(lines: Iterable[str]) -> Iterator[str]:
     """Join JSON lines to one JSON list, which is what Label Studio reads."""
-    before = "["
-    for line in lines:
-        yield before + line.rstrip("\n")
-        before = ",\n "
-    yield "]\n" if before != "[" else "[]\n"
+    yield "["
+    for i, line in enumerate(lines):
+        yield (",\n " if i else "") + line.rstrip("\n")
+    yield "]\n"
 
 
 # ---- On the terminal -------------------------------------------------------------------------------------------------
@@ -83,6 +82,10 @@ class Console(rich.console.Console):
     def __init__(self, soft_wrap: bool = True, **options: Any) -> None:
         super().__init__(highlight=False, soft_wrap=soft_wrap, **options)
 
+    def warn(self, message: str) -> None:
+        """Print a warning, which may hold any text."""
+        self.print(message, style="yellow", markup=False, soft_wrap=True)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             is_text = not segment.control and _CONTROL.search(segment.text)
@@ -96,7 +99,7 @@ def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) 
     entities, whole, shown = list(entities), Text(text), Text()
     for entity in entities:
         whole.stylize(f"bold {colour[entity.label]}", entity.start, entity.end)
-    by_end = sorted(reversed(entities), key=lambda entity: (entity.end, -entity.start))  # inner ones first
+    by_end = sorted(entities[::-1], key=lambda entity: entity.end)  # inner ones first
     *pieces, rest = whole.divide([entity.end for entity in by_end])
     for piece, entity in zip(pieces, by_end):
         probability = "" if entity.probability is None else f" {entity.probability:.2f}"

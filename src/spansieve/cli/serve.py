@@ -86,7 +86,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}"
     if token is None and not _is_local(host):
-        console.print(f"[yellow]anyone who reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
+        console.warn(f"anyone who reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token")
 
     def on_ready() -> None:
         _shorten_pauses()

@@ -62,18 +62,15 @@ class TerminalObserver(Observer):
             lines.append(f"teacher: {counts.teacher}")
         elif counts.unknown_tokens:
             lines.append(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
-        warnings = []
-        if counts.lost_to_overlaps:
-            warnings.append(f"{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them")
-        if counts.lost_to_width:
-            warnings.append(_lost_to_width(counts))
-        if counts.unknown_in_dev:
-            names = ", ".join(counts.unknown_in_dev)
-            warnings.append(f"labels that only the dev data has, and that count as missed: {names}")
         for line in filter(None, lines):
             self.console.print(line, markup=False)
-        for line in warnings:
-            self.console.print(line, style="yellow", markup=False)
+        if counts.lost_to_overlaps:
+            self.console.warn(f"{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them")
+        if counts.lost_to_width:
+            self.console.warn(_lost_to_width(counts))
+        if counts.unknown_in_dev:
+            names = ", ".join(counts.unknown_in_dev)
+            self.console.warn(f"labels that only the dev data has, and that count as missed: {names}")
         if step:
             self.console.print(f"going on from step {step:,} of {num_steps:,}")
         self.console.print("[dim]the first step compiles its kernels for this machine, once[/]")
