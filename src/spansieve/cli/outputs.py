@@ -96,10 +96,11 @@ def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) 
     """The text with each entity in its label's colour, and the label and probability behind it. An entity that contains
     others comes before them."""
     colour = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
-    entities, whole, shown = list(entities), Text(text), Text()
-    for entity in entities:
+    outer_first, whole, shown = list(entities), Text(text), Text()
+    for entity in outer_first:
         whole.stylize(f"bold {colour[entity.label]}", entity.start, entity.end)
-    by_end = sorted(entities[::-1], key=lambda entity: entity.end)  # inner ones first
+    by_end = outer_first[::-1]
+    by_end.sort(key=lambda entity: entity.end)  # which leaves inner ones first
     *pieces, rest = whole.divide([entity.end for entity in by_end])
     for piece, entity in zip(pieces, by_end):
         probability = "" if entity.probability is None else f" {entity.probability:.2f}"
