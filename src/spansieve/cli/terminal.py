@@ -67,7 +67,11 @@ class TerminalObserver(Observer):
         if counts.lost_to_overlaps:
             self.console.warn(f"{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them")
         if counts.lost_to_width:
-            self.console.warn(_lost_to_width(counts))
+            lost = f"{counts.lost_to_width:,} of {counts.entities:,}"
+            keeps = f"--set model.max_width={counts.widest} keeps all"
+            self.console.warn(
+                f"entities wider than max_width {counts.max_width}, left out of training: {lost}; {keeps}"
+            )
         if counts.unknown_in_dev:
             names = ", ".join(counts.unknown_in_dev)
             self.console.warn(f"labels that only the dev data has, and that count as missed: {names}")
@@ -101,17 +105,6 @@ class TerminalObserver(Observer):
             nodes, edges, kept = (report.graph[name] for name in ("nodes", "edges", "filter_recall"))
             line += f"{nodes:>8.1f}{edges:>8.1f}{100 * kept:>8.2f}"
         self.console.print(line + ("  [green]best[/]" if report.is_best else ""))
-
-
-def _lost_to_width(counts: DataCounts) -> str:
-    """A warning of the entities that are wider than max_width.
-
-    >>> _lost_to_width(DataCounts(9_000, 23_499, ("LOC",), max_width=10, widest=51, lost_to_width=12))
-    '12 of 23,499 entities are wider than max_width 10 and left out of training; --set model.max_width=51 keeps them'
-    """
-    verb, them = ("is", "it") if counts.lost_to_width == 1 else ("are", "them")
-    lost = f"{counts.lost_to_width:,} of {counts.entities:,} entities {verb} wider than max_width {counts.max_width}"
-    return f"{lost} and left out of training; --set model.max_width={counts.widest} keeps {them}"
 
 
 def duration(seconds: float) -> str:

@@ -51,7 +51,6 @@ class Progress:
 
     step: int = 0
     epoch: int = 0  # complete ones
-    in_epoch: int = 0  # steps of the current one
     loss: float = 0.0  # summed over the sentences of the current epoch
     best: float = -1.0
     best_epoch: int = 0
@@ -146,7 +145,7 @@ class Trainer:
 
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)
-        remaining = steps[self.progress.in_epoch :]
+        remaining = steps[self.progress.step - self.progress.epoch * len(steps) :]
         self._open_sums()
         self.model.train()
         for step, prepared in zip(remaining, prepared_ahead(remaining, self._prepared)):
@@ -188,7 +187,6 @@ class Trainer:
         if not self._replayed(prepared, inputs):
             self._step_by_kernels(prepared.batches, inputs)
         self.progress.step += 1
-        self.progress.in_epoch += 1
         self._sentences += len(step)
         self._tokens += sum(self.lengths[i] for i in step)
         if self._is_report_due():
@@ -300,7 +298,6 @@ class Trainer:
         with self._finite_weights(), nullcontext() if self.ema is None else self.ema.applied():
             dev, graph = score_on(self.tagger, self.dev_examples, self.accelerator)
         progress.epoch += 1
-        progress.in_epoch = 0
         is_best = dev["f1"] > progress.best
         if is_best:
             progress.best, progress.best_epoch = dev["f1"], progress.epoch
