@@ -238,15 +238,13 @@ def _check_known(name: str, table: Mapping[str, Any], path: str) -> None:
 
 def _checked(value: Any, hint: Any, path: str) -> Any:
     choices = _flat(hint)
-    if any(value == choice and isinstance(value, str) for choice in choices if isinstance(choice, str)):
-        return value
     kinds = tuple(choice for choice in choices if isinstance(choice, type))
-    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+    is_bool = isinstance(value, bool)  # which is an int, too
+    if float in kinds and isinstance(value, int) and not is_bool:
         _check(value.bit_length() < 1_000, f"{path} must be a number that is not as large, got one of many digits")
         return float(value)
-    if isinstance(value, bool) and bool not in kinds:
-        kinds = ()
-    if not isinstance(value, kinds):
+    is_of_kind = isinstance(value, kinds) and (bool in kinds or not is_bool)
+    if not is_of_kind and not (isinstance(value, str) and value in choices):
         wanted = ", ".join("none" if c is type(None) else getattr(c, "__name__", str(c)) for c in choices)
         raise ConfigError(f"{path} must be one of {wanted}, got {value!r}")
     return value

@@ -94,20 +94,6 @@ def test_no_command_has_more_than_13_options():
         assert len(names) <= 13, (command.name, names)
 
 
-def test_an_option_that_was_folded_is_taken_and_names_the_new_way(capsys):
-    said = cli.as_said_now(["train", "a", "--test", "b", "--cpu", "--tracker=wandb", "--fixed", "c=d", "--", "--cpu"])
-    expected = ["--set", "run.test=b", "--set", "run.cpu=true", "--set", "run.tracker=wandb", "--require", "c=d"]
-    assert said == ["train", "a", *expected, "--", "--cpu"]
-    assert "warning: --test is --set run.test=VALUE now\n" in capsys.readouterr().err
-
-
-def test_an_option_that_was_folded_still_works(terminal, model):
-    said = terminal("predict", model, "--probability", "with-filter", "Ada met Bob.")
-    assert said.code == 0
-    assert said.out == terminal("predict", model, "--set", "probability=with-filter", "Ada met Bob.").out
-    assert said.err.startswith("warning: --probability is --set probability=VALUE now\n")
-
-
 def test_help_shows_brackets(terminal):
     shown = terminal("train", "--help").out
     assert "[model]" in shown

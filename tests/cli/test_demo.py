@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spansieve import config
+from spansieve.cli import demo
 from spansieve.data import sample
 from spansieve.data.sample import Splits, sample_corpus
 from tests.training import runs
@@ -15,7 +15,7 @@ def small(monkeypatch, tmp_path):
     whole = sample_corpus()
     part = Splits(whole.train[:40], whole.dev[:20], whole.test[:20])
     monkeypatch.setattr(sample, "sample_corpus", lambda: part)
-    monkeypatch.setattr(config, "preset", lambda name: runs.config(training__epochs=2))
+    monkeypatch.setattr(demo, "preset", lambda name: runs.config(training__epochs=2))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -147,7 +147,7 @@ def test_what_the_model_cannot_represent_is_told(terminal, corpus, train):
     (corpus / "train.conll").write_text("Ada B-PER\nBob I-PER\nChen I-PER\n\nRome B-LOC\n\n")
     answer = terminal(*train, *SMALL, "--set", "model.max_width=2", "--set", "training.epochs=1")
     assert answer.code == 0, answer
-    told = "1 of 2 entities is wider than max_width 2 and left out of training; --set model.max_width=3 keeps it"
+    told = "entities wider than max_width 2, left out of training: 1 of 2; --set model.max_width=3 keeps all"
     assert told in answer.out
 
 

@@ -16,13 +16,13 @@ import torch
 
 from spansieve.models.storage import load_model
 from spansieve.training import run
-from spansieve.training.callbacks import EpochReport, Silent
+from spansieve.training.callbacks import EpochReport, Observer
 from spansieve.training.checkpoints import newest_checkpoint
 from spansieve.training.run_folder import TrainingError
 from tests.training import runs
 
 
-class Filling(Silent):
+class Filling(Observer):
     def __init__(self, fill: Callable[[], None]) -> None:
         self.fill = fill
 

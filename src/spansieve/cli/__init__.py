@@ -8,7 +8,7 @@ import inspect
 import io
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
@@ -41,18 +41,6 @@ COMMANDS = {
 }
 
 PLAIN_COMMANDS = {"example", "push", "convert", "data", "split"}  # which have nothing to compute
-# Options that were folded into others, and how the same is said now.
-MOVED = {
-    "--cpu": "--set run.cpu=true",
-    "--tracker": "--set run.tracker=VALUE",
-    "--test": "--set run.test=VALUE",
-    "--fixed": "--require VALUE",
-    "--objective": "--set objective=VALUE",
-    "--probability": "--set probability=VALUE",
-    "--replicas": "--set replicas=VALUE",
-    "--block-size": "--set block_size=VALUE",
-    "--entities-column": "--set entities_column=VALUE",
-}
 Threads = Annotated[int | None, typer.Option(min=1, help="of the processor; one for each core if not set")]
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
@@ -152,28 +140,11 @@ def program_of(names: Collection[str]) -> typer.Typer:
 def main() -> None:
     """Run the command `spansieve`."""
     wait_passively()
-    sys.argv[1:] = as_said_now(sys.argv[1:])
     first = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
     # The others are needed for help and for errors alone.
     with without_collection():
         program = program_of([first] if first in COMMANDS else COMMANDS)
     run(program, "spansieve")
-
-
-def as_said_now(arguments: Sequence[str]) -> list[str]:
-    """Put the options of today in place of those that were folded into them, and say so."""
-    end = _end_of_options(arguments)
-    said, left = [], iter(arguments[:end])
-    for argument in left:
-        name, _, value = argument.partition("=")
-        if name not in MOVED:
-            said.append(argument)
-            continue
-        option, setting = MOVED[name].split(" ")
-        value = value or (next(left, "") if "VALUE" in setting else "")
-        said += [option, setting.replace("VALUE", value)]
-        print(f"warning: {name} is {MOVED[name]} now", file=sys.stderr)
-    return [*said, *arguments[end:]]
 
 
 @contextmanager
@@ -194,7 +165,7 @@ def run(program: typer.Typer, name: str) -> None:
     """Run a program. Errors that a user can fix are one line, and the exit code is 1; with --debug, a traceback."""
     write_utf8()
     arguments = sys.argv[1:]
-    end = _end_of_options(arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)  # after which everything is text
     is_debug = "--debug" in arguments[:end]
     options = [argument for argument in arguments[:end] if argument != "--debug"]
     try:
@@ -206,10 +177,6 @@ def run(program: typer.Typer, name: str) -> None:
 
         print(f"error: {printable(_in_one_line(error))}", file=sys.stderr)
         raise SystemExit(1) from None
-
-
-def _end_of_options(arguments: Sequence[str]) -> int:
-    return list(arguments).index("--") if "--" in arguments else len(arguments)  # after which everything is text
 
 
 def _in_one_line(error: Exception) -> str:

@@ -4,6 +4,7 @@ annotations are probably wrong."""
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,12 +30,16 @@ from spansieve.cli.options import (
     Whole,
 )
 from spansieve.cli.outputs import Console, model_version, opened, write_suggestions
+from spansieve.cli.terminal import TerminalObserver
+from spansieve.cli.train import Encoder, Epochs, RunSettings, configuration, use_threads_that_pay
+from spansieve.data.alignment import sentence_text
+from spansieve.data.example import Example
+from spansieve.data.tokenizer import Token
+from spansieve.segments import Entity, NamedSegment
 
 if TYPE_CHECKING:
-    from spansieve.data.example import Example
     from spansieve.prediction.annotation_errors import Finding
     from spansieve.prediction.preannotation import Suggestion
-    from spansieve.segments import NamedSegment
 
 NUM_SHOWN = 20  # findings of an audit
 
@@ -109,8 +114,8 @@ def audit(
     limit: Annotated[int | None, typer.Option(help="how many findings to write; all likely ones if not given")] = None,
     format: DataFormat = None,
     config: Annotated[str | None, typer.Option(help="a file or the name of a configuration, as of `train`")] = None,
-    encoder: Annotated[str | None, typer.Option(help="builtin, or a Hugging Face encoder's name or folder")] = None,
-    epochs: Annotated[int | None, typer.Option(help="how often the data is gone through")] = None,
+    encoder: Encoder = None,
+    epochs: Epochs = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="any other setting, as of `train`")] = None,
     runs: Annotated[Path | None, typer.Option(help="where to keep the models, so that the audit can go on")] = None,
 ) -> None:
@@ -123,14 +128,10 @@ def audit(
     """
     if output.is_dir() or not output.parent.is_dir():  # which would be found out after the training
         raise typer.BadParameter(f"--output must be a file in a folder that exists, got {output}")
-    from spansieve.cli.train import RunSettings, configuration, use_threads_that_pay
-
-    chosen = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings)
-    own = RunSettings.parsed(settings)
+    chosen, own = configuration(config, {"model.encoder.name": encoder, "training.epochs": epochs}, settings)
     if own != RunSettings(own.cpu):
         raise ValueError("of the settings of a run, run.cpu alone can be set for the models of an audit")
     use_threads_that_pay(chosen)
-    from spansieve.cli.terminal import TerminalObserver
     from spansieve.prediction.annotation_errors import audit as run
 
     console = Console()
@@ -152,14 +153,12 @@ def audit(
         table.add_row(*map(escape, cells), f"{row['log_odds']:.2f}")
     console.print(table)
     if found.num_not_judged:
-        console.print(f"[yellow]{found.num_not_judged:,} annotated entities could not be judged by any model[/]")
-    console.print(f"{len(likely):,} findings are in [bold]{escape(str(output))}[/]", highlight=False, soft_wrap=True)
+        console.warn(f"{found.num_not_judged:,} annotated entities could not be judged by any model")
+    console.print(f"{len(likely):,} findings are in [bold]{escape(str(output))}[/]")
 
 
 def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:
     """A finding as a row: sentences are counted from 1, and its place is in characters of the sentence."""
-    from spansieve.data.alignment import sentence_text
-
     example, segment = examples[finding.sentence], finding.segment
     text, offsets = sentence_text(example)
     changed = [s for s in finding.reading if s not in example.segments] if finding.doubt != "missing" else [segment]
@@ -185,14 +184,11 @@ def _named(segments: Sequence[NamedSegment], example: Example) -> str:
 
 def _tasks(rows: Sequence[dict[str, Any]], examples: Sequence[Example]) -> Iterator[Suggestion]:
     """Make a task of each sentence, with its annotation: where that is accepted as it is, nothing changes."""
-    from spansieve.data.alignment import sentence_text
-    from spansieve.data.tokenizer import Token
     from spansieve.prediction.preannotation import Suggestion
-    from spansieve.segments import Entity
 
-    by_sentence: dict[int, list[dict[str, Any]]] = {}
+    by_sentence: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_sentence.setdefault(row["sentence"], []).append(row)
+        by_sentence[row["sentence"]].append(row)
     for number, doubts in by_sentence.items():
         example = examples[number - 1]
         text, offsets = sentence_text(example)

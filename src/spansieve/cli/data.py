@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Column, Table
+from rich.table import Table
 
 from spansieve.cli.inputs import read_labelled, read_with_warnings
 from spansieve.cli.options import DataFormat, JsonFile
 from spansieve.cli.outputs import Console, write_json
+from spansieve.cli.terminal import percent, table_of
 from spansieve.data.example import DataError, Example, ReaderWarnings
 from spansieve.data.formats import FORMATS, format_of, format_to_write, read_examples, write_examples
 from spansieve.data.formats.files import annotators_in
@@ -56,8 +57,9 @@ def data(
     for path in _files(paths, format):
         name = path.name if path.name not in splits else str(path)
         notes[name] = ReaderWarnings()
-        annotators: list[str | None] = [*_annotators(path, format)] if agreement else []
-        for who in annotators or [None]:
+        has_annotators = agreement and (format or format_of(path)) in ("label-studio", "prodigy")
+        annotators = annotators_in(path) if has_annotators else []
+        for who in annotators if len(annotators) > 1 else [None]:
             options = read_options(option) | ({"annotator": who} if who else {})
             splits[who or name] = read_examples(path, format, notes[name], **options)
     if agreement:
@@ -72,28 +74,20 @@ def data(
     for table in (_overview(report), _labels(report), _widths(report)):
         console.print(table)
     for line in _remarks(report):
-        console.print(line, soft_wrap=True)
+        console.warn(line)
     _show_notes(console, {f"reading {name}": noted for name, noted in notes.items()})
-
-
-def _annotators(path: Path, format: str | None) -> list[str]:
-    """Return the annotators that a file names, where they are several and its format can be read by them."""
-    names = annotators_in(path) if (format or format_of(path)) in ("label-studio", "prodigy") else []
-    return names if len(names) > 1 else []
 
 
 def _show_agreement(console: Console, report: AgreementReport, json_file: Path | None) -> None:
     write_json(report, json_file)
-    table = Table("annotators", "texts", "span F1", "kappa of tokens")
-    for pair in report.pairs:
-        table.add_row(f"{pair.first}, {pair.second}", f"{pair.texts:,}", f"{100 * pair.f1:.2f}", f"{pair.kappa:.3f}")
-    console.print(table)
+    rows = [(f"{p.first}, {p.second}", f"{p.texts:,}", percent(p.f1), f"{p.kappa:.3f}") for p in report.pairs]
+    console.print(table_of("", ("annotators", "texts", "span F1", "kappa of tokens"), rows))
     console.print(f"{len(report.disagreements):,} texts are not annotated alike")
     for entry in report.disagreements[:MAX_TEXTS_SHOWN]:
         own = [
             f"{name}: {', '.join(f'{e[3]} {e[2]}' for e in some) or 'none'}" for name, some in entry["entities"].items()
         ]
-        console.print("; ".join(own), markup=False, highlight=False, soft_wrap=True)
+        console.print("; ".join(own), markup=False)
 
 
 def read_options(pairs: Iterable[str] | None) -> dict[str, Any]:
@@ -136,7 +130,7 @@ def _show_notes(console: Console, notes: dict[str, ReaderWarnings]) -> None:
     for doing, noted in notes.items():
         if noted:
             console.print(f"[bold]Noted while {doing}[/bold]")
-            console.print(str(noted), markup=False, highlight=False, soft_wrap=True)
+            console.print(str(noted), markup=False)
 
 
 def _overview(report: DataReport) -> Table:
@@ -186,21 +180,18 @@ def _share(split: SplitReport, least: int, most: int) -> str:
 
 
 def _table(first: str, report: DataReport, rows: dict[str, list[str]]) -> Table:
-    table = Table(first, *(Column(name, justify="right") for name in report.splits))
-    for name, cells in rows.items():
-        table.add_row(name, *cells)
-    return table
+    return table_of("", (first, *report.splits), [(name, *cells) for name, cells in rows.items()])
 
 
 def _remarks(report: DataReport) -> Iterable[str]:
     for shared in report.shared_sentences:
-        yield f"[yellow]{shared.count:,} sentences of {shared.second} are in {shared.first} too[/yellow]"
+        yield f"{shared.count:,} sentences of {shared.second} are in {shared.first} too"
     for name, labels in report.labels_not_in_first.items():
-        yield f"[yellow]{name} has labels that {next(iter(report.splits))} has not: {', '.join(labels)}[/yellow]"
+        yield f"{name} has labels that {next(iter(report.splits))} has not: {', '.join(labels)}"
     for name, split in report.splits.items():
         if split.lost_to_max_width:
             lost = ", ".join(f"{label} {count:,}" for label, count in split.lost_to_max_width.items())
-            yield f"[yellow]max_width {report.max_width} would lose in {name}: {lost}[/yellow]"
+            yield f"max_width {report.max_width} would lose in {name}: {lost}"
 
 
 # ---- Conversion ------------------------------------------------------------------------------------------------------
@@ -243,7 +234,7 @@ def convert(
     write_examples(examples, target, written, writing, **({"scheme": scheme} if scheme else {}))
     sentences, entities = len(examples), sum(len(example.segments) for example in examples)
     done = f"{sentences:,} sentences with {entities:,} entities, {read} to {written}: {target}"
-    console.print(done, markup=False, highlight=False, soft_wrap=True)
+    console.print(done, markup=False)
     _show_notes(console, {"reading": reading, "writing": writing})
 
 
@@ -279,7 +270,7 @@ def split(
         notes = ReaderWarnings()
         write_examples(part, target, warnings=notes)
         line = "; ".join([described_part(str(target), part), *str(notes).splitlines()])
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, markup=False)
 
 
 def _fractions(text: str | None, parts: int) -> list[float]:

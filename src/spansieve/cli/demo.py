@@ -10,7 +10,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from spansieve.cli.outputs import Console
+from spansieve.cli.outputs import Console, highlighted
+from spansieve.cli.terminal import TerminalObserver, duration, score_table
+from spansieve.cli.train import use_threads_that_pay
+from spansieve.config import preset, with_settings
 from spansieve.segments import LabelSet, Segment
 
 FOLDER = Path("runs/demo")
@@ -25,14 +28,9 @@ def demo(
     The built-in encoder with a filtered semi-Markov CRF learns from generated sentences, is scored, and finds the
     entities of sentences that it has not seen. Downloads nothing.
     """
-    from spansieve.cli.outputs import highlighted
-    from spansieve.cli.train import use_threads_that_pay
-    from spansieve.config import preset, with_settings
-
     config = with_settings(preset("demo"), {"training.seed": seed})
     use_threads_that_pay(config)
 
-    from spansieve.cli.terminal import TerminalObserver, duration, score_table
     from spansieve.data.sample import UNSEEN, sample_corpus
     from spansieve.evaluation.scores import Scores
     from spansieve.integrations.hub import load
@@ -54,14 +52,12 @@ def demo(
     predictor = load(result.model)
     console.print("\n[bold]Sentences that were not in the sample[/]")
     for text in UNSEEN:
-        console.print(highlighted(text, predictor.predict(text), predictor.labels), soft_wrap=True, highlight=False)
+        console.print(highlighted(text, predictor.predict(text), predictor.labels))
     model = escape(str(result.model))
     console.print(
         f"\nThe model is in [bold]{model}[/]. Yours next:\n"
         f'  spansieve predict {model} "Ada Lovelace met Charles Babbage in London."\n'
         f"  spansieve train train.conll dev.conll --output runs/mine\n",
-        highlight=False,
-        soft_wrap=True,
     )
 
 

@@ -10,11 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.markup import escape
 
+from spansieve.cli.inputs import load_predictor, read_with_warnings, records_of_files
 from spansieve.cli.options import DataFormat, Device, JsonFile, LabelledData, LoadSettings, ModelOrExport
 from spansieve.cli.outputs import Console, json_line, write_json
+from spansieve.cli.terminal import (
+    confusion_table,
+    counts_table,
+    errors_table,
+    expected_table,
+    percent,
+    reliability_table,
+    rounded_down,
+    score_table,
+    table_of,
+    thresholds_table,
+)
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
+    from spansieve.evaluation.error_types import SegmentError
     from spansieve.evaluation.significance import Comparison
     from spansieve.models.filtered import FilteredHead
     from spansieve.prediction.model_evaluation import Assessment
@@ -24,7 +38,6 @@ if TYPE_CHECKING:
 
 ERROR_FILES = (".jsonl", ".html")
 MIN_LOSS = 0.01  # the share of gold from which on there is a next step
-
 
 ErrorFiles = Annotated[
     list[Path] | None,
@@ -64,8 +77,6 @@ def evaluate(
 
     Example: spansieve evaluate runs/demo/model test.conll --errors errors.html --precision 0.99
     """
-    from spansieve.cli.inputs import load_predictor, read_with_warnings
-    from spansieve.cli.terminal import reliability_table
     from spansieve.evaluation.plots import check_can_draw, draw_reliability
     from spansieve.prediction.model_evaluation import assess
 
@@ -76,7 +87,7 @@ def evaluate(
             raise typer.BadParameter(f"--errors must be a .jsonl or .html file in a folder that exists, got {path}")
     if calibration is not None:
         check_can_draw()  # before minutes of work
-    console = Console(highlight=False)
+    console = Console(soft_wrap=False)
     predictor = load_predictor(model, device, settings)
     if unlabelled:
         return _show_expected(console, predictor, data, json_file)
@@ -86,7 +97,7 @@ def evaluate(
     if assessment.gold_outcomes is not None:
         console.print(_losses_line(assessment.gold_outcomes))
         for step in _next_steps(assessment.gold_outcomes, cast("Any", predictor).tagger.head, examples):
-            console.print(f"[yellow]{step}[/]")
+            console.warn(step)
     elif predictor.decoder_settings.filters:
         console.print("where gold is lost (width, filter, path) needs the model itself, got an export")
     if errors:
@@ -98,14 +109,12 @@ def evaluate(
         draw_reliability(assessment.calibration, calibration, title=data.name)
         console.print(f"drawn to {escape(str(calibration))}", soft_wrap=True)
     if assessment.unknown_labels:
-        names = escape(", ".join(assessment.unknown_labels))
-        console.print(f"[yellow]labels that the model does not know, and that count as missed: {names}[/]")
+        names = ", ".join(assessment.unknown_labels)
+        console.warn(f"labels that the model does not know, and that count as missed: {names}")
     write_json(assessment, json_file)
 
 
 def _show(console: Console, assessment: Assessment, data: Path) -> None:
-    from spansieve.cli.terminal import counts_table, expected_table, percent, score_table
-
     scores, trust = assessment.scores, assessment.calibration
     console.print(score_table(scores, f"{data}: {scores.sentences:,} sentences", assessment.intervals))
     console.print(counts_table(scores.by_width, "by width of the segment", "tokens"))
@@ -123,8 +132,6 @@ def _show(console: Console, assessment: Assessment, data: Path) -> None:
 
 def _show_expected(console: Console, predictor: TextPredictor, data: Path, json_file: Path | None) -> None:
     """What a model expects of itself on plain text."""
-    from spansieve.cli.inputs import records_of_files
-    from spansieve.cli.terminal import expected_table
     from spansieve.prediction.model_evaluation import expected_scores
     from spansieve.prediction.text_predictor import chunks_of, words_of
 
@@ -137,8 +144,6 @@ def _show_expected(console: Console, predictor: TextPredictor, data: Path, json_
 
 def _losses_line(outcomes: GoldOutcomes) -> str:
     """A line on where gold is lost, in the order in which a segment could have been."""
-    from spansieve.cli.terminal import percent
-
     places = ("its labels", "max_width", "the filter", "the path")
     counts = (outcomes.unknown, outcomes.width, outcomes.filter, outcomes.path)
     shares = [f"{n:,} to {place} ({percent(n / max(1, outcomes.gold))} %)" for place, n in zip(places, counts)]
@@ -163,8 +168,6 @@ def _next_steps(outcomes: GoldOutcomes, head: FilteredHead, examples: Sequence[E
 
 def _show_thresholds(console: Console, assessment: Assessment, precision: float) -> None:
     """What to give to `predict --threshold` for a precision: one probability for all labels, or one for each."""
-    from spansieve.cli.terminal import percent, rounded_down, thresholds_table
-
     found = assessment.threshold
     if found is None:
         console.print("nothing is predicted here, so there is no threshold")
@@ -185,33 +188,27 @@ def _show_thresholds(console: Console, assessment: Assessment, precision: float)
 def _show_errors(
     console: Console, paths: Sequence[Path], title: str, examples: Sequence[Example], assessment: Assessment
 ) -> None:
-    from spansieve.cli.terminal import confusion_table, errors_table
+    from spansieve.evaluation.error_page import error_page
 
     console.print(errors_table(assessment.errors))
     console.print(confusion_table(assessment.errors))
+    predicted = [dict(zip(found.segments, found.probabilities or ())) for found in assessment.predictions]
     for path in paths:
-        _write_errors(path, title, examples, assessment)
+        if path.suffix.lower() == ".html":
+            page = error_page(title, examples, predicted, assessment.errors)
+        else:
+            page = "".join(_error_line(error, examples[error.sentence]) for error in assessment.errors.errors)
+        # Half a surrogate pair, which UTF-8 does not have, is written as its number.
+        path.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))
         console.print(f"errors written to {escape(str(path))}", soft_wrap=True)
 
 
-def _write_errors(path: Path, title: str, examples: Sequence[Example], assessment: Assessment) -> None:
-    from spansieve.evaluation.error_page import error_page
-
-    if path.suffix.lower() == ".html":
-        predicted = [dict(zip(found.segments, found.probabilities or ())) for found in assessment.predictions]
-        # Half a surrogate pair, which UTF-8 does not have, is written as its number.
-        page = error_page(title, examples, predicted, assessment.errors).encode("utf-8", "xmlcharrefreplace")
-        path.write_bytes(page)
-        return
-    with path.open("w", encoding="utf-8", newline="\n") as target:
-        for error in assessment.errors.errors:
-            example = examples[error.sentence]
-            sides = {
-                side: segment and {**segment._asdict(), "text": example.words(segment)}
-                for side, segment in (("gold", error.gold), ("predicted", error.predicted))
-            }
-            where = {"document": example.document, "tokens": example.tokens}
-            target.write(json_line({**error._asdict(), **sides, **where}))
+def _error_line(error: SegmentError, example: Example) -> str:
+    sides = {
+        side: segment and {**segment._asdict(), "text": example.words(segment)}
+        for side, segment in (("gold", error.gold), ("predicted", error.predicted))
+    }
+    return json_line({**error._asdict(), **sides, "document": example.document, "tokens": example.tokens})
 
 
 # ---- Two models ------------------------------------------------------------------------------------------------------
@@ -233,37 +230,32 @@ def compare(
 
     Example: spansieve compare runs/crf/model runs/fsemicrf/model test.conll
     """
-    from spansieve.cli.inputs import read_with_warnings
     from spansieve.evaluation.significance import compare as compared
     from spansieve.integrations.hub import load
 
-    console = Console()
+    console = Console(soft_wrap=False)
     examples = read_with_warnings(data, format, console)
     gold, tokens = [example.segments for example in examples], [example.tokens for example in examples]
     by_a, by_b = ([prediction.segments for prediction in load(path, device).predict_tokens(tokens)] for path in (a, b))
     comparison = compared(gold, by_a, by_b, lengths=list(map(len, examples)), seed=seed)
 
     for name, path in (("A", a), ("B", b)):
-        console.print(f"[bold]{name}[/] {escape(str(path))}", highlight=False, soft_wrap=True)
+        console.print(f"[bold]{name}[/] {escape(str(path))}", soft_wrap=True)
     _show_comparison(console, comparison, data)
     _show_differences(console, comparison, examples, show)
     write_json(comparison, json_file)
 
 
 def _show_comparison(console: Console, comparison: Comparison, data: Path) -> None:
-    from spansieve.cli.terminal import percent, score_columns
     from spansieve.evaluation.significance import comparison_rows
 
-    table = score_columns(f"F1 on {data}", "label", "A", "B", "B - A")
-    for row in comparison_rows(comparison):
-        name, *figures = row.values()
-        table.add_row(escape(str(name)), *(percent(float(figure)) for figure in figures))
-    console.print(table)
+    named = (row.values() for row in comparison_rows(comparison))
+    rows = [(str(name), *(percent(float(figure)) for figure in figures)) for name, *figures in named]
+    console.print(table_of(f"F1 on {data}", ("label", "A", "B", "B - A"), rows))
     low, high = percent(comparison.difference.low), percent(comparison.difference.high)
     console.print(
         f"\nB - A: {percent(comparison.difference.value)} F1, 95 % interval {low} … {high}\n"
         f"p = {comparison.randomisation_p_value:.4f} (randomisation), {comparison.bootstrap_p_value:.4f} (bootstrap)",
-        highlight=False,
     )
 
 
@@ -271,10 +263,10 @@ def _show_differences(console: Console, comparison: Comparison, examples: Sequen
     console.print(f"\n{len(comparison.differences):,} of {len(examples):,} sentences differ")
     for difference in comparison.differences[:show]:
         example = examples[difference.index]
-        console.print(f"\n[dim]{difference.index}[/] {escape(' '.join(example.tokens))}", highlight=False)
+        console.print(f"\n[dim]{difference.index}[/] {escape(' '.join(example.tokens))}")
         for name, segments in (("gold", difference.gold), ("A", difference.a), ("B", difference.b)):
             listed = ", ".join(f"{escape(example.words(s))} [cyan]{escape(s.label)}[/]" for s in segments)
-            console.print(f"  {name:>4}  {listed or '[dim]nothing[/]'}", highlight=False)
+            console.print(f"  {name:>4}  {listed or '[dim]nothing[/]'}")
     if len(comparison.differences) > show:
         console.print(f"\n… and {len(comparison.differences) - show:,} more: --show, or --json for all")
 
@@ -311,7 +303,6 @@ def calibrate(
 
     Example: spansieve calibrate runs/demo/model held-out.conll --miss 0.01 --confidence 0.95
     """
-    from spansieve.cli.inputs import load_predictor, read_with_warnings
     from spansieve.prediction.guarantees import calibrate as make
     from spansieve.prediction.promises import GUARANTEE, write_promises
 
@@ -319,7 +310,7 @@ def calibrate(
         raise typer.BadParameter("at least one of --miss, --precision and --sets must be given")
     if not Path(model).is_dir():
         raise FileNotFoundError(f"no folder {model}: a guarantee is written beside the model, which must be here")
-    console = Console(highlight=False)
+    console = Console()
     predictor = load_predictor(model, device, settings)
     examples = read_with_warnings(data, format, console)
     levels = {"miss": miss, "precision": precision, "sets": sets}
@@ -327,20 +318,17 @@ def calibrate(
     write_json(promises, json_file)
     write_promises(Path(model), promises)
     for promise in promises:
-        console.print(escape(promise.describe()), soft_wrap=True)
+        console.print(escape(promise.describe()))
         for line in _cost_lines(promise):
-            console.print(escape(line), soft_wrap=True)
+            console.print(escape(line))
     unknown = {s.label for example in examples for s in example.segments} - set(predictor.labels)
     if unknown:
-        names = escape(", ".join(sorted(unknown)))
-        console.print(f"[yellow]labels that the model does not know, and that do not count: {names}[/]")
-    console.print(f"written to {escape(str(Path(model) / GUARANTEE))}", soft_wrap=True)
+        console.warn(f"labels that the model does not know, and that do not count: {', '.join(sorted(unknown))}")
+    console.print(f"written to {escape(str(Path(model) / GUARANTEE))}")
 
 
 def _cost_lines(promise: Promise) -> list[str]:
     """What a promise costs, on the data it was made on."""
-    from spansieve.cli.terminal import percent
-
     if promise.kind == "set":
         return [f"  the sets have {promise.cost:.1f} segmentations on average"]
     given = f"  by {promise.counted:,} of its"

@@ -22,12 +22,13 @@ import typer
 
 from spansieve.cli import without_collection
 from spansieve.cli.options import Loading, parsed
-from spansieve.data.example import MAX_TEXT, check_length
+from spansieve.data.example import MAX_TEXT, DataError, ReaderWarnings, check_length
+from spansieve.data.formats import read_examples
 from spansieve.data.formats.files import MAX_LINE, parsed_json
 
 if TYPE_CHECKING:
     from spansieve.cli.outputs import Console
-    from spansieve.data.example import Example, ReaderWarnings
+    from spansieve.data.example import Example
     from spansieve.prediction.text_predictor import TextPredictor
 
 STDIN = Path("-")
@@ -196,9 +197,6 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 def read_labelled(path: Path, format: str | None, warnings: ReaderWarnings, **options: Any) -> list[Example]:
     """Read labelled data, at least a sentence of it."""
-    from spansieve.data.example import DataError
-    from spansieve.data.formats import read_examples
-
     examples = read_examples(path, format, warnings, **options)
     if not examples:
         raise DataError(f"{path} must hold at least one sentence, got none")
@@ -207,14 +205,10 @@ def read_labelled(path: Path, format: str | None, warnings: ReaderWarnings, **op
 
 def read_with_warnings(path: Path, format: str | None, console: Console) -> list[Example]:
     """Read labelled data, with a warning of what its reader could not represent."""
-    from rich.markup import escape
-
-    from spansieve.data.example import ReaderWarnings
-
     warnings = ReaderWarnings()
     examples = read_labelled(path, format, warnings)
     if warnings:
-        console.print(f"[yellow]{escape(f'{path}: {warnings}')}[/]", highlight=False, soft_wrap=True)
+        console.warn(f"{path}: {warnings}")
     return examples
 
 

@@ -35,8 +35,6 @@ TextColumn = Annotated[
 ]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="a JSON file to write the figures to")]
 Device = Annotated[str, typer.Option(help="cpu or cuda")]
-
-
 Tool = Literal["prodigy", "label-studio", "doccano", "jsonl"]
 ForTool = Annotated[Tool, typer.Option("--as", help="the annotation tool to write for")]
 Sentences = Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -57,11 +56,10 @@ def write_suggestions(suggestions: Iterable[Suggestion], tool: Tool, output: Pat
 
 def _json_list(lines: Iterable[str]) -> Iterator[str]:
     """Join JSON lines to one JSON list, which is what Label Studio reads."""
-    before = "["
-    for line in lines:
-        yield before + line.rstrip("\n")
-        before = ",\n "
-    yield "]\n" if before != "[" else "[]\n"
+    yield "["
+    for i, line in enumerate(lines):
+        yield (",\n " if i else "") + line.rstrip("\n")
+    yield "]\n"
 
 
 # ---- On the terminal -------------------------------------------------------------------------------------------------
@@ -78,7 +76,15 @@ def printable(text: str) -> str:
 
 
 class Console(rich.console.Console):
-    """A console of rich that writes control characters of what it is given as their numbers; colours are its own."""
+    """A console of rich that writes control characters of what it is given as their numbers; colours are its own. Lines
+    are not cut, unless they are to be read as prose."""
+
+    def __init__(self, soft_wrap: bool = True, **options: Any) -> None:
+        super().__init__(highlight=False, soft_wrap=soft_wrap, **options)
+
+    def warn(self, message: str) -> None:
+        """Print a warning, which may hold any text."""
+        self.print(message, style="yellow", markup=False, soft_wrap=True)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -90,25 +96,13 @@ def highlighted(text: str, entities: Iterable[Entity], labels: tuple[str, ...]) 
     """The text with each entity in its label's colour, and the label and probability behind it. An entity that contains
     others comes before them."""
     colour = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)}
-    shown, reached = Text(), 0
-    around: list[Entity] = []
-
-    def show_up_to(position: int) -> None:
-        nonlocal reached
-        shown.append(text[reached:position], style=f"bold {colour[around[-1].label]}" if around else "")
-        reached = position
-
-    def close_until(start: float) -> None:
-        while around and around[-1].end <= start:
-            show_up_to(around[-1].end)
-            entity = around.pop()
-            probability = "" if entity.probability is None else f" {entity.probability:.2f}"
-            shown.append(f" [{entity.label}{probability}]", style=f"dim {colour[entity.label]}")
-
-    for entity in entities:
-        close_until(entity.start)
-        show_up_to(entity.start)
-        around.append(entity)
-    close_until(math.inf)
-    show_up_to(len(text))
-    return shown
+    outer_first, whole, shown = list(entities), Text(text), Text()
+    for entity in outer_first:
+        whole.stylize(f"bold {colour[entity.label]}", entity.start, entity.end)
+    by_end = outer_first[::-1]
+    by_end.sort(key=lambda entity: entity.end)  # which leaves inner ones first
+    *pieces, rest = whole.divide([entity.end for entity in by_end])
+    for piece, entity in zip(pieces, by_end):
+        probability = "" if entity.probability is None else f" {entity.probability:.2f}"
+        shown.append(piece).append(f" [{entity.label}{probability}]", style=f"dim {colour[entity.label]}")
+    return shown.append(rest)

@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, groupby, tee
+from itertools import chain, groupby, repeat, tee
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -26,21 +26,22 @@ from spansieve.cli.options import (
     Whole,
 )
 from spansieve.data.formats.files import json_line, opened
+from spansieve.data.formats.jsonl import without_annotation
+from spansieve.data.tag_schemes import tags_of_segments
+from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text
+from spansieve.segments import Entity
 
 if TYPE_CHECKING:
     from spansieve.data.example import Example
-    from spansieve.data.tokenizer import Token, Tokenizer
     from spansieve.decoding.constraints import Constraints
     from spansieve.prediction.promises import Promise
     from spansieve.prediction.text_predictor import TextPredictor
-    from spansieve.segments import Entity
 
 Form = Literal["jsonl", "csv", "tsv", "conll", "text"]
 SUFFIXES: dict[str, Form] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 SUFFIXES |= {".conll": "conll", ".txt": "text"}
 Values = Sequence[str] | None  # of an option that may be given several times
 Hit = tuple[int, int, str | None]  # start and end of a phrase in characters, and its label, if it has one
-
 
 Thresholds = Annotated[
     list[str] | None,
@@ -101,22 +102,18 @@ def predict(
     form = as_ or _form(output)
     phrases, fixed = _phrases_and_files(require)
     options = ConstraintOptions.parsed(phrases, forbid, threshold)
-    fixed_records: Iterator[Record] = chain.from_iterable(map(json_lines, fixed))
     is_only_fixed = fixed and not (texts or file)
-    records = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
+    free = iter(()) if is_only_fixed else records_of_arguments(texts or (), file or (), whole, text_column)
     if guarantee is not None and (options or fixed):
         raise typer.BadParameter("--guarantee is of what the model decides alone: leave out thresholds and constraints")
     predictor = load_predictor(model, device, settings, guarantee)
+    given: Iterator[tuple[Record, bool]]  # each with whether it has constraints of its own
+    given = chain(zip(free, repeat(False)), zip(chain.from_iterable(map(json_lines, fixed)), repeat(True)))
     constraints = None
     if options or fixed:
-        # Both copies are read side by side, so that a chunk of the records is held and no more.
-        records, of_texts = tee(records)
-        fixed_records, of_fixed = tee(fixed_records)
-        constraints = chain(
-            options.constraints(of_texts, predictor, sentences),
-            options.constraints(of_fixed, predictor, sentences, are_fixed=True),
-        )
-    records = chain(records, fixed_records)
+        given, to_constrain = tee(given)  # read side by side, so that a chunk of the records is held and no more
+        constraints = options.constraints(to_constrain, predictor, sentences)
+    records = (record for record, _ in given)
     if predictor.promise is not None and form != "jsonl":
         _note(f"under the guarantee {predictor.promise.describe()}")
     with opened(output) as target:
@@ -124,9 +121,9 @@ def predict(
             found = partial(predictor.examples, sentences=sentences, constraints=constraints)
             _write_conll(target, records, found)
             return
-        records, of_texts = tee(records)
+        shown, of_texts = tee(records)
         stream = predictor.stream((record["text"] for record in of_texts), sentences=sentences, constraints=constraints)
-        predicted = ((record, entities) for record, (_, entities) in zip(records, stream))
+        predicted = ((record, entities) for record, (_, entities) in zip(shown, stream))
         if form == "text":
             _write_text(target, predicted, predictor.labels)
         elif form == "jsonl":
@@ -145,8 +142,6 @@ def _form(output: Path | None) -> Form:
 
 
 def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], promise: Promise | None) -> None:
-    from spansieve.data.formats.jsonl import without_annotation
-
     also = {} if promise is None else {"guarantee": promise.shown()}
     for record, entities in predicted:
         found = [entity._asdict() for entity in entities]
@@ -156,7 +151,6 @@ def _write_lines(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]
 
 def _write_table(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]], separator: str) -> None:
     """Write a row per entity, with the text and what came with it in each; for a text without entities, one row."""
-    from spansieve.data.formats.jsonl import without_annotation
     from spansieve.data.formats.tables import ENTITY_COLUMNS, entity_rows
 
     writer = csv.writer(target, delimiter=separator, lineterminator="\n")
@@ -178,7 +172,7 @@ def _write_text(target: IO[str], predicted: Iterable[tuple[Record, list[Entity]]
     """Write highlighted text, that of a file below the file's name."""
     from spansieve.cli.outputs import Console, highlighted
 
-    console = Console(file=target, soft_wrap=True, highlight=False)
+    console = Console(file=target)
     name = None
     for record, entities in predicted:
         if record.get("file") != name:
@@ -192,7 +186,6 @@ def _write_conll(
 ) -> None:
     """Write tokens and tags, those of a file below a comment with the file's name, as CoNLL-U has it."""
     from spansieve.data.overlap_resolution import flat
-    from spansieve.data.tag_schemes import tags_of_segments
 
     lost = 0
     for file, group in groupby(records, key=lambda record: record.get("file")):
@@ -209,7 +202,7 @@ def _write_conll(
 def _note(message: str) -> None:
     from spansieve.cli.outputs import Console
 
-    Console(stderr=True).print(message, highlight=False, markup=False, soft_wrap=True)
+    Console(stderr=True).print(message, markup=False)
 
 
 # ---- Constraints on the entities -------------------------------------------------------------------------------------
@@ -235,18 +228,16 @@ class ConstraintOptions(NamedTuple):
         return cls(required, dict(map(_phrase_and_label, phrases)), pairs, dict(map(_threshold, threshold or ())))
 
     def constraints(
-        self, records: Iterable[Record], predictor: TextPredictor, sentences: bool, are_fixed: bool = False
+        self, given: Iterable[tuple[Record, bool]], predictor: TextPredictor, sentences: bool
     ) -> Iterator[Constraints]:
         """The constraints of each record: these, and those that a line of `--require` has itself."""
-        from spansieve.data.tokenizer import sequences_of_text
         from spansieve.decoding.constraints import Constraints
 
-        thresholds = dict.fromkeys(predictor.labels, self.thresholds.get("", 0.0))
-        thresholds |= {label: value for label, value in self.thresholds.items() if label}
-        thresholds = {label: value for label, value in thresholds.items() if value}
+        thresholds = dict.fromkeys(predictor.labels, self.thresholds.get("", 0.0)) | self.thresholds
+        thresholds = {label: value for label, value in thresholds.items() if label and value}
         required, forbidden = (Phrases(own, predictor.tokenizer) for own in (self.required, self.forbidden))
-        for record in records:
-            own = _record_constraints(record) if are_fixed else Constraints()
+        for record, is_fixed in given:
+            own = _record_constraints(record) if is_fixed else Constraints()
             tokens = sequences_of_text(record["text"], predictor.tokenizer, sentences)
             # A phrase gives way to an entity that its text requires.
             hits = required.hits(tokens)
@@ -261,8 +252,6 @@ class Phrases:
     """Phrases with their labels, None for any. They are cut into tokens like the text, and blanks do not count."""
 
     def __init__(self, labels: Mapping[str, str | None], tokenizer: Tokenizer) -> None:
-        from spansieve.data.tokenizer import sequences_of_text
-
         self._by_first: dict[str, list[tuple[list[str], str | None]]] = defaultdict(list)
         for phrase, label in labels.items():
             words = [token.text for tokens in sequences_of_text(phrase, tokenizer, False) for token in tokens]

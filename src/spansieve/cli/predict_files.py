@@ -98,11 +98,11 @@ def predict_files(
     console = Console(stderr=True)
     promise = job.promise()
     if promise is not None:
-        console.print(escape(f"under the guarantee {promise.describe()}"), highlight=False, soft_wrap=True)
+        console.print(escape(f"under the guarantee {promise.describe()}"))
     summary = _run(job, ray, own.replicas, console)
     lines = [f"left out: {problem}" for problem in summary.problems[:MAX_SHOWN]]
     for line in (*lines, summary_line(summary, output)):
-        console.print(escape(line), highlight=False, soft_wrap=True)
+        console.print(escape(line))
     if summary.problems:
         raise typer.Exit(LEFT_OUT_CODE)
 

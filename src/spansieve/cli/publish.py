@@ -28,7 +28,7 @@ def export(
     check_free(out)  # before a minute's work
     export_model(load_model(model), out, int8)
     size = decimal(sum(path.stat().st_size for path in out.iterdir()))
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console()
     console.print(f"{size} in {escape(str(out))}; to use it:")
     console.print(f"from spansieve.prediction.onnx import load\nload({str(out)!r}).predict(text)", markup=False)
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MIN_KEY = 16  # bytes
 SUFFIXES: dict[str, Form] = {".csv": "csv", ".tsv": "tsv", **dict.fromkeys(JSON_SUFFIXES, "jsonl")}
 
-
 RedactedFiles = Annotated[
     list[str] | None,
     typer.Argument(help="text, .jsonl, .csv or .tsv files, or folders of them; standard input if none is given"),
@@ -104,7 +103,7 @@ def redact(
                             place = {"file": name, "line": line.number, "field": number}
                             reported.write(json_line({**place, **replacement._asdict()}))
     found = ", ".join(f"{count:,} {name}" for name, count in counts.most_common()) or "nothing"
-    Console(stderr=True, soft_wrap=True, highlight=False).print(escape(f"replaced: {found}; {promise}"))
+    Console(stderr=True).print(escape(f"replaced: {found}; {promise}"))
 
 
 def _limits(

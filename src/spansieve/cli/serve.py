@@ -8,14 +8,14 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 
+from spansieve.cli.inputs import load_predictor
 from spansieve.cli.options import Device, Guarantee, LoadSettings, ModelOrExport, parsed
 from spansieve.cli.outputs import Console
 
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from spansieve.prediction.text_predictor import TextPredictor
 
 TOKEN_VARIABLE = "SPANSIEVE_TOKEN"
-
-
 LogLevel = Literal["debug", "info", "warning"]
-
-
 TokenFile = Annotated[
     Path | None,
     typer.Option(help=f"a file with the token that clients must send; or set {TOKEN_VARIABLE}", show_default=False),
@@ -69,7 +65,6 @@ def serve(
     """
     token, origins = _token(token_file), _origins(cors_origin or ())
     try:
-        from spansieve.cli.inputs import load_predictor
         from spansieve.persistence.manifest import name_of
         from spansieve.prediction.onnx.folder import is_export
         from spansieve.serving import server
@@ -86,15 +81,15 @@ def serve(
         if not is_hub_name(model):
             raise FileNotFoundError(f"no folder {model}; a model is what `spansieve train` leaves in a run's model/")
     limits = parsed(Limits, limit)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True)
     listener = server.listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}"
     if token is None and not _is_local(host):
-        console.print(f"[yellow]anyone who reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token[/]")
+        console.warn(f"anyone who reaches {host} can use this; set {TOKEN_VARIABLE} to ask for a token")
 
     def on_ready() -> None:
-        hold_up_little()
+        _shorten_pauses()
         console.print(f"serving {escape(name_of(model))} at [bold]{address}[/]  (Ctrl-C ends it)")
 
     def load_model() -> TextPredictor:
@@ -104,27 +99,15 @@ def serve(
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("spansieve").setLevel(log_level.upper())
-    with _short_pauses() as hold_up_little:
-        server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
+    server.Service(load_model, name_of(model), limits, token, on_ready, origins).run(listener)
 
 
-@contextmanager
-def _short_pauses() -> Iterator[Callable[[], None]]:
-    """Give what makes the interpreter's pauses short, once all that stays is loaded; at the end they are as before."""
-
-    def make_short() -> None:
-        gc.collect()
-        gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
-        gc.set_threshold(5_000, 5, 200)  # short looks: one at 20,000 objects would hold up everything for 15 ms
-        sys.setswitchinterval(1e-4)  # the connections wait so long, several times a request, for the model's thread
-
-    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
-    try:
-        yield make_short
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*threshold)
-        sys.setswitchinterval(interval)
+def _shorten_pauses() -> None:
+    """Make the interpreter's pauses short, once all that stays is loaded."""
+    gc.collect()
+    gc.freeze()  # what is there now stays: to look through it again would hold up every request, and the probes
+    gc.set_threshold(5_000, 5, 200)  # short looks: one at 20,000 objects would hold up everything for 15 ms
+    sys.setswitchinterval(1e-4)  # the connections wait so long, several times a request, for the model's thread
 
 
 def _origins(given: Sequence[str]) -> list[str]:

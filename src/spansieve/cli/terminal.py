@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from spansieve.cli.outputs import Console
-from spansieve.evaluation.calibration import Calibration, Threshold
-from spansieve.evaluation.error_types import ERROR_KINDS, ErrorAnalysis
-from spansieve.evaluation.scores import Counts, Scores
-from spansieve.evaluation.significance import Interval, Intervals
-from spansieve.training.callbacks import DataCounts, EpochReport, StepReport
+from spansieve.training.callbacks import DataCounts, EpochReport, Observer, StepReport
 
 if TYPE_CHECKING:
-    from spansieve.prediction.model_evaluation import ExpectedScores
+    from spansieve.evaluation.calibration import Calibration, Threshold
+    from spansieve.evaluation.error_types import ErrorAnalysis
+    from spansieve.evaluation.scores import Counts, Scores
+    from spansieve.evaluation.significance import Intervals
+    from spansieve.prediction.model_evaluation import ExpectedCounts, ExpectedScores
 
 MAX_CONFUSIONS = 10  # of a table; --json has all
 COUNTS = ("gold", "predicted")
+MICRO, MACRO = "all (micro)", "all (macro)"
 GRAPH_COLUMNS = (
     "on dev, |V|: candidates that the filter keeps, per sentence; |E|: pairs of them that may follow one another; "
     "kept: % of gold that is among the candidates, which bounds recall"
 )
 
 
-class TerminalObserver:
+class TerminalObserver(Observer):
     """A bar with loss, dev F1, tokens per second and time left, and a line per epoch."""
 
     def __init__(self, console: Console) -> None:
@@ -53,26 +54,27 @@ class TerminalObserver:
         self._progress.stop()
 
     def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
-        labels = escape(", ".join(counts.labels))
         limit = "" if counts.max_width is None else f", max_width {counts.max_width}"
-        self.console.print(
-            f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}){limit}", highlight=False
-        )
-        if counts.vectors:
-            self.console.print(escape(counts.vectors), highlight=False, soft_wrap=True)
-        for line in counts.started_from:
-            self.console.print(f"started from: {escape(line)}", highlight=False, soft_wrap=True)
+        labels = ", ".join(counts.labels)
+        lines = [f"{counts.sentences:,} sentences, {counts.entities:,} entities ({labels}){limit}", counts.vectors]
+        lines += [f"started from: {line}" for line in counts.started_from]
         if counts.teacher:
-            self.console.print(f"teacher: {escape(counts.teacher)}", highlight=False, soft_wrap=True)
+            lines.append(f"teacher: {counts.teacher}")
         elif counts.unknown_tokens:
-            self.console.print(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
+            lines.append(f"{counts.unknown_tokens:,} unknown tokens: whatever is there is summed over")
+        for line in filter(None, lines):
+            self.console.print(line, markup=False)
         if counts.lost_to_overlaps:
-            self.console.print(f"[yellow]{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them[/]")
+            self.console.warn(f"{counts.lost_to_overlaps:,} entities left out: a wider one overlaps them")
         if counts.lost_to_width:
-            self.console.print(f"[yellow]{_lost_to_width(counts)}[/]", highlight=False, soft_wrap=True)
+            lost = f"{counts.lost_to_width:,} of {counts.entities:,}"
+            keeps = f"--set model.max_width={counts.widest} keeps all"
+            self.console.warn(
+                f"entities wider than max_width {counts.max_width}, left out of training: {lost}; {keeps}"
+            )
         if counts.unknown_in_dev:
-            names = escape(", ".join(counts.unknown_in_dev))
-            self.console.print(f"[yellow]labels that only the dev data has, and that count as missed: {names}[/]")
+            names = ", ".join(counts.unknown_in_dev)
+            self.console.warn(f"labels that only the dev data has, and that count as missed: {names}")
         if step:
             self.console.print(f"going on from step {step:,} of {num_steps:,}")
         self.console.print("[dim]the first step compiles its kernels for this machine, once[/]")
@@ -92,28 +94,17 @@ class TerminalObserver:
         self._update(report, f1=f"{100 * report.dev['f1']:.2f}", left="")
         if not self._has_header:
             if report.graph:
-                self.console.print(f"[dim]{GRAPH_COLUMNS}[/]", highlight=False)
+                self.console.print(f"[dim]{GRAPH_COLUMNS}[/]", soft_wrap=False)
             head = f"[dim]epoch{'loss':>10}{'precision':>11}{'recall':>8}{'F1':>8}"
             head += f"{'|V|':>8}{'|E|':>8}{'kept':>8}" if report.graph else ""
-            self.console.print(head + "[/]", highlight=False)
+            self.console.print(head + "[/]")
             self._has_header = True
         precision, recall, f1 = (100 * report.dev[name] for name in ("precision", "recall", "f1"))
         line = f"{report.epoch:>5}{report.loss:>10.3f}{precision:>11.2f}{recall:>8.2f}[bold]{f1:>8.2f}[/]"
         if report.graph:
             nodes, edges, kept = (report.graph[name] for name in ("nodes", "edges", "filter_recall"))
             line += f"{nodes:>8.1f}{edges:>8.1f}{100 * kept:>8.2f}"
-        self.console.print(line + ("  [green]best[/]" if report.is_best else ""), highlight=False)
-
-
-def _lost_to_width(counts: DataCounts) -> str:
-    """A warning of the entities that are wider than max_width.
-
-    >>> _lost_to_width(DataCounts(9_000, 23_499, ("LOC",), max_width=10, widest=51, lost_to_width=12))
-    '12 of 23,499 entities are wider than max_width 10 and left out of training; --set model.max_width=51 keeps them'
-    """
-    verb, them = ("is", "it") if counts.lost_to_width == 1 else ("are", "them")
-    lost = f"{counts.lost_to_width:,} of {counts.entities:,} entities {verb} wider than max_width {counts.max_width}"
-    return f"{lost} and left out of training; --set model.max_width={counts.widest} keeps {them}"
+        self.console.print(line + ("  [green]best[/]" if report.is_best else ""))
 
 
 def duration(seconds: float) -> str:
@@ -130,83 +121,86 @@ def duration(seconds: float) -> str:
 # ---- Scores ----------------------------------------------------------------------------------------------------------
 
 
+def table_of(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], totals: Iterable[Sequence[str]] = ()
+) -> Table:
+    """A table of names and figures, with what is of all rows below a line."""
+    first, *others = columns
+    table = Table(first, *(Column(name, justify="right") for name in others), title=escape(title), title_justify="left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    table.add_section()
+    for row in totals:
+        table.add_row(*map(escape, row))
+    return table
+
+
 def score_table(scores: Scores, title: str, intervals: Intervals | None = None) -> Table:
     """A table of the scores per label and over all; with intervals, also that of F1."""
+    own = {} if intervals is None else {**intervals.by_label, MICRO: intervals.f1, MACRO: intervals.macro_f1}
+
+    def row(name: str, figures: Sequence[str], counts: Counts) -> list[str]:
+        between = f"{100 * own[name].low:.1f} … {100 * own[name].high:.1f}" if name in own else ""
+        return [name, *figures, *([between] if intervals else []), f"{counts.gold:,}", f"{counts.predicted:,}"]
+
+    rows = [row(label, _figures(counts), counts) for label, counts in scores.by_label.items()]
+    macro = [percent(figure) for figure in (scores.macro_precision, scores.macro_recall, scores.macro_f1)]
+    totals = [row(MICRO, _figures(scores.micro), scores.micro), row(MACRO, macro, scores.micro)]
     more = ["95 % interval"] if intervals else []
-    table = score_columns(title, "label", "precision", "recall", "F1", *more, *COUNTS)
-
-    def add(name: str, figures: tuple[float, float, float], counts: Counts, interval: Interval | None) -> None:
-        between = "" if interval is None else f"{100 * interval.low:.1f} … {100 * interval.high:.1f}"
-        bounds = [] if intervals is None else [between]
-        table.add_row(escape(name), *map(percent, figures), *bounds, f"{counts.gold:,}", f"{counts.predicted:,}")
-
-    for label, counts in scores.by_label.items():
-        add(label, _figures(counts), counts, None if intervals is None else intervals.by_label.get(label))
-    table.add_section()
-    add("all (micro)", _figures(scores.micro), scores.micro, None if intervals is None else intervals.f1)
-    macro = (scores.macro_precision, scores.macro_recall, scores.macro_f1)
-    add("all (macro)", macro, scores.micro, None if intervals is None else intervals.macro_f1)
-    return table
+    return table_of(title, ("label", "precision", "recall", "F1", *more, *COUNTS), rows, totals)
 
 
 def expected_table(expected: ExpectedScores, title: str, scores: Scores | None = None) -> Table:
     """A table of the scores that a model expects of itself; with true ones, beside those."""
-    columns = ["precision", "recall", "F1", "entities", "predicted"] + (["true F1"] if scores else [])
-    table = score_columns(title, "label", *columns)
-    rows = [*expected.by_label.items(), ("all (micro)", expected.micro)]
-    for i, (label, own) in enumerate(rows):
-        if i == len(rows) - 1:
-            table.add_section()
-        figures = (percent(own.precision), percent(own.recall), percent(own.f1))
-        true = [] if scores is None else [scores.micro if own is expected.micro else scores.by_label.get(label)]
-        beside = ["-" if counts is None else percent(counts.f1) for counts in true]
-        table.add_row(escape(label), *figures, f"{own.entities:,.1f}", f"{own.predicted:,}", *beside)
-    return table
+    true = {} if scores is None else {**scores.by_label, MICRO: scores.micro}
+    rows = []
+    for label, own in (*expected.by_label.items(), (MICRO, expected.micro)):
+        beside = [percent(true[label].f1) if label in true else "-"] if scores else []
+        rows.append([label, *_figures(own), f"{own.entities:,.1f}", f"{own.predicted:,}", *beside])
+    columns = ("label", "precision", "recall", "F1", "entities", "predicted", *(["true F1"] if scores else []))
+    return table_of(title, columns, rows[:-1], rows[-1:])
 
 
 def counts_table(parts: Mapping[Any, Counts], title: str, name: str) -> Table:
-    table = score_columns(title, name, "precision", "recall", "F1", *COUNTS)
-    for part, counts in parts.items():
-        table.add_row(str(part), *map(percent, _figures(counts)), f"{counts.gold:,}", f"{counts.predicted:,}")
-    return table
+    rows = [
+        (str(part), *_figures(counts), f"{counts.gold:,}", f"{counts.predicted:,}") for part, counts in parts.items()
+    ]
+    return table_of(title, (name, "precision", "recall", "F1", *COUNTS), rows)
 
 
 def reliability_table(calibration: Calibration) -> Table:
-    columns = ("probability", "mean", "right", "entities")
-    table = score_columns("of entities with this probability, so many are right", *columns)
-    for bin in calibration.bins:
-        if bin.count:
-            between = f"{bin.low:.1f} … {bin.high:.1f}"
-            table.add_row(between, percent(bin.probability), percent(bin.accuracy), f"{bin.count:,}")
-    return table
+    rows = [
+        (f"{bin.low:.1f} … {bin.high:.1f}", percent(bin.probability), percent(bin.accuracy), f"{bin.count:,}")
+        for bin in calibration.bins
+        if bin.count
+    ]
+    title = "of entities with this probability, so many are right"
+    return table_of(title, ("probability", "mean", "right", "entities"), rows)
 
 
 def errors_table(analysis: ErrorAnalysis) -> Table:
-    table = score_columns("errors by label, those of pairs under gold's", "label", *ERROR_KINDS)
-    for label, counts in analysis.by_label.items():
-        table.add_row(escape(label), *map("{:,}".format, counts.values()))
-    table.add_section()
-    table.add_row("all", *map("{:,}".format, analysis.by_kind.values()))
-    return table
+    rows = [(label, *map("{:,}".format, counts.values())) for label, counts in analysis.by_label.items()]
+    total = ("all", *map("{:,}".format, analysis.by_kind.values()))
+    return table_of("errors by label, those of pairs under gold's", ("label", *analysis.by_kind), rows, [total])
 
 
 def confusion_table(analysis: ErrorAnalysis) -> Table:
     """A table of the labels that are most often predicted for another one, whatever the boundary."""
-    table = score_columns("gold labels predicted as others", "gold", "predicted", "entities", "% of gold")
     pairs = [(*pair, count) for pair, count in analysis.confusion.most_common() if None not in pair]
+    rows = []
     for gold, predicted, count in [row for row in pairs if row[0] != row[1]][:MAX_CONFUSIONS]:
         total = sum(number for (label, _), number in analysis.confusion.items() if label == gold)
-        table.add_row(escape(str(gold)), escape(str(predicted)), f"{count:,}", percent(count / total))
-    return table
+        rows.append((str(gold), str(predicted), f"{count:,}", percent(count / total)))
+    return table_of("gold labels predicted as others", ("gold", "predicted", "entities", "% of gold"), rows)
 
 
 def thresholds_table(thresholds: dict[str, Threshold], precision: float) -> Table:
-    title = f"thresholds for a precision of {percent(precision)} % of each label"
-    table = score_columns(title, "label", "probability", "precision", "recall", "entities", "")
+    rows = []
     for label, found in thresholds.items():
         figures = (rounded_down(found.probability), percent(found.precision), percent(found.recall), f"{found.count:,}")
-        table.add_row(escape(label), *figures, "" if found.precision >= precision else "the highest")
-    return table
+        rows.append((label, *figures, "" if found.precision >= precision else "the highest"))
+    title = f"thresholds for a precision of {percent(precision)} % of each label"
+    return table_of(title, ("label", "probability", "precision", "recall", "entities", ""), rows)
 
 
 def rounded_down(probability: float) -> str:
@@ -218,15 +212,8 @@ def rounded_down(probability: float) -> str:
     return f"{Decimal(repr(probability)).quantize(Decimal('1e-8'), ROUND_FLOOR).normalize():f}"
 
 
-def score_columns(title: str, first: str, *columns: str) -> Table:
-    table = Table(first, title=escape(title), title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
-
-
-def _figures(counts: Counts) -> tuple[float, float, float]:
-    return counts.precision, counts.recall, counts.f1
+def _figures(counts: Counts | ExpectedCounts) -> list[str]:
+    return [percent(figure) for figure in (counts.precision, counts.recall, counts.f1)]
 
 
 def percent(value: float) -> str:

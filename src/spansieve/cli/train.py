@@ -12,8 +12,10 @@ import typer
 from rich.markup import escape
 
 from spansieve.cli import bound_threads
+from spansieve.cli.inputs import read_with_warnings, records_of_files
 from spansieve.cli.options import DataFormat, Model, TextColumn
 from spansieve.cli.outputs import Console
+from spansieve.cli.terminal import TerminalObserver, duration, score_table
 from spansieve.config import (
     BUILTIN,
     Config,
@@ -64,11 +66,6 @@ class RunSettings:
     tracker: Literal["tensorboard", "wandb"] | None = None
     test: str | None = None
 
-    @classmethod
-    def parsed(cls, settings: Sequence[str] | None) -> RunSettings:
-        """Take those of the run from all settings."""
-        return from_dict(cls, {name[4:]: value for name, value in _parsed(settings) if name.startswith("run.")}, "run.")
-
 
 def train(
     train: TrainingData,
@@ -114,21 +111,21 @@ def train(
         raise ValueError(f"--dev-fraction must be above 0 and below 1, got {dev_fraction}")
     flags: dict[str, Any] = {"model.head": head, "model.encoder.name": encoder, "model.builtin.vectors": vectors}
     flags |= {"model.builtin.max_vectors": max_vectors, "training.epochs": epochs}
-    chosen, run = configuration(config, flags, settings, start_from), RunSettings.parsed(settings)
+    chosen, run = configuration(config, flags, settings, start_from)
     head_class(chosen.model.head)  # which must be known, before any data is read
     use_threads_that_pay(chosen)  # before anything with threads is loaded
 
-    from spansieve.cli.inputs import read_with_warnings
-    from spansieve.data.batching import described_part, split_examples
-    from spansieve.training.run import is_main_process
+    from accelerate import PartialState
 
-    console = Console(quiet=not is_main_process(run.cpu))  # of several processes one prints
+    from spansieve.data.batching import described_part, split_examples
+
+    console = Console(quiet=not PartialState(cpu=run.cpu).is_main_process)  # of several processes one prints
     splits = [read_with_warnings(path, format, console) for path in (train, dev) if path is not None]
     if dev_fraction is not None:
         seed = chosen.training.seed
         splits = split_examples(splits[0], [1 - dev_fraction, dev_fraction], seed)
         described = "; ".join(map(described_part, ("train", "dev"), splits))
-        console.print(f"{described}; drawn with seed {seed}", highlight=False, soft_wrap=True)
+        console.print(f"{described}; drawn with seed {seed}")
     run_and_show(console, chosen, run, splits, format, folder=output, resume=resume, start_from=start_from)
 
 
@@ -159,11 +156,11 @@ def distil(
 
     Example: spansieve distil runs/large/model train.conll dev.conll --texts letters.txt --output runs/small
     """
-    from spansieve.cli.inputs import read_with_warnings, records_of_files
+    from accelerate import PartialState
+
     from spansieve.integrations.hub import load
     from spansieve.persistence.manifest import name_of
     from spansieve.prediction.text_predictor import words_of
-    from spansieve.training.run import is_main_process
     from spansieve.training.teacher import Teacher, unlabelled
 
     records = records_of_files(texts, False, text_column) if texts else iter(())
@@ -172,8 +169,8 @@ def distil(
     flags: dict[str, Any] = {"model.encoder.name": encoder, "training.epochs": epochs}
     if config is None and predictor.tagger.head.kind != "filtered":  # a filtered student learns from any filtered one
         flags |= {"model.head": predictor.head, "model.scheme": predictor.tagger.config.scheme}
-    chosen, run = configuration(config, flags, settings), RunSettings.parsed(settings)
-    console = Console(quiet=not is_main_process(run.cpu))
+    chosen, run = configuration(config, flags, settings)
+    console = Console(quiet=not PartialState(cpu=run.cpu).is_main_process)
     examples, dev_examples = (read_with_warnings(path, format, console) for path in (train, dev))
     pieces = predictor.pieces([record["text"] for record in records], sentences=True)
     splits = ([*examples, *map(unlabelled, words_of(pieces))], dev_examples)
@@ -189,8 +186,6 @@ def run_and_show(
     **options: Any,
 ) -> None:
     """Train on the first split, with `options` of `training.run.train`, and print the progress and the scores."""
-    from spansieve.cli.inputs import read_with_warnings
-    from spansieve.cli.terminal import TerminalObserver
     from spansieve.training.run import train as train_model
 
     use_threads_that_pay(config)
@@ -200,7 +195,7 @@ def run_and_show(
         with TerminalObserver(console) as observer:
             result = train_model(config, splits[0], splits[1], observer=observer, **options)
     except KeyboardInterrupt:
-        console.print("stopped; the same command with --resume goes on from the last checkpoint", highlight=False)
+        console.print("stopped; the same command with --resume goes on from the last checkpoint")
         raise
     _show(console, result)
 
@@ -213,7 +208,6 @@ def use_threads_that_pay(config: Config) -> None:
 
 
 def _show(console: Console, result: TrainingResult) -> None:
-    from spansieve.cli.terminal import duration, score_table
     from spansieve.evaluation.plots import EXTRA, can_draw
     from spansieve.evaluation.scores import Scores
     from spansieve.training.run_folder import RESULTS
@@ -224,29 +218,31 @@ def _show(console: Console, result: TrainingResult) -> None:
             console.print(score_table(Scores.from_dict(scores), name))
     figures = result.model.parent / RESULTS
     where = f"the model is in [bold]{escape(str(result.model))}[/], all figures in {escape(str(figures))}"
-    console.print(where, highlight=False, soft_wrap=True)
+    console.print(where)
     if not can_draw():
-        console.print(f"no curves were drawn, which needs matplotlib: {escape(EXTRA)}", highlight=False, soft_wrap=True)
+        console.print(f"no curves were drawn, which needs matplotlib: {escape(EXTRA)}")
 
 
 def configuration(
     source: str | None, flags: Mapping[str, Any], settings: Sequence[str] | None, start_from: Path | None = None
-) -> Config:
+) -> tuple[Config, RunSettings]:
     """The configuration of a file or a preset, or a preset's training of the model to start from, changed by the flags,
-    and then by the settings."""
+    and then by the settings; and what these say of the run."""
     changes = {name: value for name, value in flags.items() if value is not None}
-    changes |= {name: value for name, value in _parsed(settings) if not name.startswith("run.")}
+    changes |= map(parsed_setting, settings or ())
+    own = {name: changes.pop(name) for name in list(changes) if name.startswith("run.")}
     if source is not None:
-        return with_settings(read_config(source) if Path(source).suffix else preset(source), changes)
-    if start_from is not None and "model.encoder.name" not in changes:
+        config = read_config(source) if Path(source).suffix else preset(source)
+    elif start_from is not None and "model.encoder.name" not in changes:
         from spansieve.models.storage import checked_description
 
         model = from_dict(ModelConfig, checked_description(start_from)["model"] | {"max_width": None})
-        training = preset("builtin" if model.encoder.name == BUILTIN else "pretrained").training
-        return with_settings(Config(model, training), changes)
-    is_builtin = changes.get("model.encoder.name", BUILTIN) == BUILTIN
-    return with_settings(preset("builtin" if is_builtin else "pretrained"), changes)
+        config = Config(model, _default_preset(model.encoder.name).training)
+    else:
+        config = _default_preset(changes.get("model.encoder.name", BUILTIN))
+    run = from_dict(RunSettings, {name.removeprefix("run."): value for name, value in own.items()}, "run.")
+    return with_settings(config, changes), run
 
 
-def _parsed(settings: Sequence[str] | None) -> list[tuple[str, Any]]:
-    return list(map(parsed_setting, settings or ()))
+def _default_preset(encoder: str) -> Config:
+    return preset("builtin" if encoder == BUILTIN else "pretrained")

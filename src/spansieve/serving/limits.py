@@ -54,11 +54,6 @@ class RefusedError(Exception):
         return JSONResponse({"code": self.code, "reason": reason}, self.status, self.headers)
 
 
-def constraint_conflict(index: int, error: Exception) -> RefusedError:
-    """The error for constraints that do not fit their text, or one another."""
-    return RefusedError(409, "conflict", f"constraints[{index}]: {error}")
-
-
 def add_error_handlers(app: FastAPI) -> None:
     """Answer every error with JSON that has a code and a reason."""
 

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.inference import between_batches
-from spansieve.serving.limits import Limits, RefusedError, constraint_conflict
+from spansieve.serving.limits import Limits, RefusedError
 
 LIGHT_CHARACTERS, LIGHT_EXPLAINED = 4_000, 500  # of a text that shares its batch; of one that is explained
 TURN = 0.1  # seconds that a batch is read for before others that wait have a turn
@@ -310,7 +310,7 @@ class Batcher:
         if isinstance(error, RefusedError):
             refused = RefusedError(error.status, error.code, f"texts[{index}] {error.reason}")
         elif isinstance(error, ConstraintError):  # the client's mistake
-            refused = constraint_conflict(index, error)
+            refused = RefusedError(409, "conflict", f"constraints[{index}]: {error}")
         else:
             reason = f"the model failed on texts[{index}]; the others can be sent again without it"
             refused = RefusedError(500, "model_failed", reason)

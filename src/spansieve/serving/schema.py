@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from spansieve.decoding.constraints import ConstraintError, Constraints
 from spansieve.models.inference import SURROGATE
-from spansieve.serving.limits import Limits, RefusedError, constraint_conflict
+from spansieve.serving.limits import Limits, RefusedError
 
 MAX_FIELDS = 16  # of an object: each that is unknown would be an error of its own
 EXAMPLE = "Ada Lovelace met Charles Babbage in London."
@@ -130,7 +130,7 @@ class PredictRequest(RequestModel):
             try:
                 constraints.append(None if given is None else given.to_constraints())
             except ConstraintError as error:
-                raise constraint_conflict(i, error) from error
+                raise RefusedError(409, "conflict", f"constraints[{i}]: {error}") from error
         return constraints
 
 
@@ -257,13 +257,12 @@ class Health(ResponseModel):
     status: Literal["ok", "ready"]
 
 
-RequestCode = Literal["malformed", "unauthorized", "not_found", "method_not_allowed", "unsupported_media_type"]
-BodyCode = Literal[
+Code = Literal[
+    "malformed", "unauthorized", "not_found", "method_not_allowed", "unsupported_media_type",
     "headers_too_slow", "body_too_slow", "body_too_large", "text_too_long", "texts_too_long", "sentence_too_long",
     "too_many_constraints", "invalid", "conflict",
+    "queue_full", "model_failed", "internal", "not_ready", "shutting_down", "too_slow",
 ]  # fmt: skip
-ServiceCode = Literal["queue_full", "model_failed", "internal", "not_ready", "shutting_down", "too_slow"]
-Code = Literal[RequestCode, BodyCode, ServiceCode]
 
 
 class Problem(ResponseModel):

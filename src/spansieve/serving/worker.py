@@ -53,8 +53,9 @@ class Worker:
         give_way()
         wanted = [_wanted(tasks[piece.text], len(piece.tokens)) for piece in pieces]
         explanations: dict[int, Explanation] = {}
-        is_wanted = [want is not None for want in wanted]
-        for chunk in _chunks(words, is_wanted, False, MAX_TOKENS) + _chunks(words, is_wanted, True, MAX_EXPLAINED):
+        plain = [i for i, want in enumerate(wanted) if want is None]
+        rest = [i for i, want in enumerate(wanted) if want is not None]
+        for chunk in _chunks(words, plain, MAX_TOKENS) + _chunks(words, rest, MAX_EXPLAINED):
             known = None if constraints is None else [constraints[i] for i in chunk]
             args = [words[i] for i in chunk], [wanted[i] for i in chunk], known
             explanations.update(zip(chunk, self.predictor.explain_tokens(*args)))
@@ -109,11 +110,11 @@ class Worker:
         )
 
 
-def _chunks(words: Sequence[Sequence[str]], mask: Sequence[bool], value: bool, max_tokens: int) -> list[list[int]]:
-    """Group the sentences whose mask has this value, in order, each group of so many tokens at most or one sentence."""
+def _chunks(words: Sequence[Sequence[str]], indices: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Group these sentences, in order, each group of so many tokens at most or one sentence."""
     chunks: list[list[int]] = []
     tokens = 0
-    for i in (i for i, one in enumerate(mask) if one == value):
+    for i in indices:
         tokens += len(words[i])
         if not chunks or tokens > max_tokens or len(chunks[-1]) == MAX_SENTENCES:
             chunks.append([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spansieve.data.example import Example
 from spansieve.segments import NamedSegment
@@ -53,21 +53,17 @@ class EpochReport:
     graph: dict[str, float] = field(default_factory=dict)  # nodes, edges and filter_recall, of a filtered model
 
 
-class Observer(Protocol):
-    """The callbacks of a run. Only the main process calls them."""
+class Observer:
+    """The callbacks of a run, which do nothing here. Only the main process calls them."""
 
     def on_start(self, counts: DataCounts, num_steps: int, step: int) -> None:
-        return None
+        pass
 
     def on_step(self, report: StepReport) -> None:
-        return None
+        pass
 
     def on_epoch(self, report: EpochReport) -> None:
-        return None
-
-
-class Silent(Observer):
-    """Callbacks that do nothing."""
+        pass
 
 
 # ---- Counts of the data ----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from spansieve.models.storage import CARD, encoder_name, load_model
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
-from spansieve.training.callbacks import DataCounts, Observer, Silent
+from spansieve.training.callbacks import DataCounts, Observer
 from spansieve.training.run_folder import CURVES, MODEL, RESULTS, RUN, about_run, check_folder, dotted, locked, on_disk
 from spansieve.training.teacher import Teacher
 from spansieve.training.trainer import Progress, Trainer
@@ -88,17 +88,19 @@ def train(
     with locked(folder) if state.is_main_process else nullcontext():
         check_folder(folder, about, resume)
         # Whatever is wrong with the settings shows here, before there is a run to resume.
-        own = (observer or Silent(), trackers, use_cpu, before_step, start, teacher)
+        own = (observer or Observer(), trackers, use_cpu, before_step, start, teacher)
         trainer = Trainer(config, train_examples, dev_examples, folder, *own)
         state.wait_for_everyone()
         if state.is_main_process:
-            on_disk(folder, lambda: write_durably(folder / RUN, json.dumps(about, indent=2) + "\n"))
+            with on_disk(folder):
+                write_durably(folder / RUN, json.dumps(about, indent=2) + "\n")
         state.wait_for_everyone()
         if trackers:
             trainer.accelerator.init_trackers("spansieve", config=dotted(to_dict(config)))
         result = _result(config, trainer, trainer.run(resume), test_examples)
         if state.is_main_process:
-            on_disk(folder, lambda: _write(result, folder))
+            with on_disk(folder):
+                _write(result, folder)
     return result
 
 
@@ -117,10 +119,6 @@ def _result(
         seconds=progress.seconds,
         model=trainer.folder / MODEL,
     )
-
-
-def is_main_process(use_cpu: bool = False) -> bool:
-    return PartialState(cpu=use_cpu).is_main_process
 
 
 def check_trackers(trackers: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ import hashlib
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,10 +94,11 @@ def remove_run(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def on_disk(folder: Path, write: Callable[[], Any]) -> None:
-    """Write, and raise an error that names what is left where the disk is full or fails."""
+@contextmanager
+def on_disk(folder: Path) -> Iterator[None]:
+    """Raise an error that names what is left where the disk is full, or fails, while something is written."""
     try:
-        write()
+        yield
     except OSError as error:
         good = newest_checkpoint(folder / CHECKPOINTS)
         kept = "no checkpoint was written yet" if good is None else f"the checkpoint of step {good.step} is intact"
@@ -111,25 +112,18 @@ def locked(folder: Path) -> Iterator[None]:
     """Lock a folder against a second run. A killed one leaves no lock. What cannot be locked is warned of."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("wb") as file:
-        if not _lock(file.fileno(), folder):
-            raise TrainingError(f"another run is writing to {folder}: wait for its end, or choose another folder")
+        try:
+            import fcntl
+
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:
+            _warn_of_no_lock(folder, "this system has no fcntl")
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                way_out = "wait for its end, or choose another folder"
+                raise TrainingError(f"another run is writing to {folder}: {way_out}") from error
+            _warn_of_no_lock(folder, error.strerror or str(error))  # a file system may have no locks
         yield
-
-
-def _lock(file: int, folder: Path) -> bool:
-    """Lock a file; False when another process has the lock."""
-    try:
-        import fcntl
-    except ImportError:
-        _warn_of_no_lock(folder, "this system has no fcntl")
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            return False
-        _warn_of_no_lock(folder, error.strerror or str(error))  # a file system may have no locks
-    return True
 
 
 @functools.cache  # once, however many runs there are in the folder
@@ -144,10 +138,11 @@ def _read(folder: Path) -> dict[str, Any]:
         known = read_object(path)
         if known["format"] != FORMAT:
             raise TrainingError(f"{path} must be of format {FORMAT}, got {known['format']}: another version wrote it")
-        if not all(isinstance(known[name], dict) for name in ("config", "data")):
-            raise ValueError("config and data must be objects")
-        more = {name: known.get(name) for name in ("start", "teacher")}
-        return {name: known[name] for name in ("processes", "config", "data")} | more
+        if not all(
+            isinstance(known[name], kind) for name, kind in (("processes", int), ("config", dict), ("data", dict))
+        ):
+            raise ValueError("processes must be a number, config and data objects")
+        return known
     except (ValueError, KeyError) as error:
         raise TrainingError(f"{path} is damaged: {error!r}") from error
 
@@ -164,12 +159,12 @@ def _differences(known: dict[str, Any], about: dict[str, Any]) -> list[str]:
     ]
     if known["processes"] != about["processes"]:
         differences.append(f"it had {known['processes']} processes and has {about['processes']}")
-    if known["start"] != about.get("start"):
-        started, starts = (start or "new weights" for start in (known["start"], about.get("start")))
+    started, starts = (one.get("start") or "new weights" for one in (known, about))
+    if started != starts:
         differences.append(f"it started from {started} and now would from {starts}")
-    if known["teacher"] != about.get("teacher"):
-        old, new = (dotted(one or {}) for one in (known["teacher"], about.get("teacher")))
-        differences.append(f"its teacher was {old or 'none'} and is {new or 'none'}")
+    taught, teaches = (dotted(one.get("teacher") or {}) or "none" for one in (known, about))
+    if taught != teaches:
+        differences.append(f"its teacher was {taught} and is {teaches}")
     return differences
 
 

@@ -94,7 +94,8 @@ class Teacher:
         sentences = _read(folder / TEACHER, key)
         if sentences is None:
             sentences = self._computed(examples, device)
-            on_disk(folder, lambda: write_durably(folder / TEACHER, _stored(sentences, key)))
+            with on_disk(folder):
+                write_durably(folder / TEACHER, _stored(sentences, key))
         return TeacherTargets(sentences, [1.0 if example.unknown else self.mixture for example in examples])
 
     def _computed(self, examples: Sequence[Example], device: torch.device) -> list[SentenceTargets]:

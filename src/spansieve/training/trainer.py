@@ -51,7 +51,6 @@ class Progress:
 
     step: int = 0
     epoch: int = 0  # complete ones
-    in_epoch: int = 0  # steps of the current one
     loss: float = 0.0  # summed over the sentences of the current epoch
     best: float = -1.0
     best_epoch: int = 0
@@ -146,7 +145,7 @@ class Trainer:
 
     def _run_epoch(self) -> None:
         steps = self._plan(self.progress.epoch)
-        remaining = steps[self.progress.in_epoch :]
+        remaining = steps[self.progress.step - self.progress.epoch * len(steps) :]
         self._open_sums()
         self.model.train()
         for step, prepared in zip(remaining, prepared_ahead(remaining, self._prepared)):
@@ -188,7 +187,6 @@ class Trainer:
         if not self._replayed(prepared, inputs):
             self._step_by_kernels(prepared.batches, inputs)
         self.progress.step += 1
-        self.progress.in_epoch += 1
         self._sentences += len(step)
         self._tokens += sum(self.lengths[i] for i in step)
         if self._is_report_due():
@@ -300,7 +298,6 @@ class Trainer:
         with self._finite_weights(), nullcontext() if self.ema is None else self.ema.applied():
             dev, graph = score_on(self.tagger, self.dev_examples, self.accelerator)
         progress.epoch += 1
-        progress.in_epoch = 0
         is_best = dev["f1"] > progress.best
         if is_best:
             progress.best, progress.best_epoch = dev["f1"], progress.epoch
@@ -312,7 +309,8 @@ class Trainer:
             if is_best:
                 # The weights that are kept as the model: the EMA where there is one.
                 weights = dict(self.tagger.state_dict()) | ({} if self.ema is None else self.ema.average)
-                on_disk(self.folder, lambda: save_model(self.tagger, self.folder / MODEL, weights=weights))
+                with on_disk(self.folder):
+                    save_model(self.tagger, self.folder / MODEL, weights=weights)
             self.observer.on_epoch(report)
             values = {f"dev/{name}": value for name, value in (dev | graph).items()}
             self.accelerator.log(values, step=progress.step)
@@ -324,8 +322,8 @@ class Trainer:
         if self.accelerator.is_main_process:
             state = {"progress": vars(self.progress)}
             tensors = tensors_of(self.tagger, self.optimizer, self.ema)
-            folder, step = self.folder / CHECKPOINTS, self.progress.step
-            on_disk(self.folder, lambda: write_checkpoint(folder, step, state, tensors))
+            with on_disk(self.folder):
+                write_checkpoint(self.folder / CHECKPOINTS, self.progress.step, state, tensors)
         self._saved = time.monotonic()
 
 

@@ -2,6 +2,7 @@
 // them can be fixed, and the entity forbidden.
 
 import { byId, element, hueOf, shown } from "./elements.js";
+import { isSame, overlaps } from "./known.js";
 import { meter } from "./reading.js";
 
 const MARGIN = 8;
@@ -15,7 +16,7 @@ export function openCard(entity, sentence, text, labels, anchor, say) {
       anchor.setAttribute("aria-expanded", String(event.newState === "open"));
       if (event.newState === "closed" && card.contains(document.activeElement)) anchor.focus();
     },
-    { once: false, signal: renewed() },
+    { signal: renewed() },
   );
   card.hidePopover();
   card.showPopover();
@@ -88,9 +89,6 @@ function choice(what, label, probability, labels) {
     element("span", { class: "share" }, shown(probability)),
   );
 }
-
-const overlaps = (one, other) => one.start < other.end && other.start < one.end;
-const isSame = (one, other) => one.start === other.start && one.end === other.end && one.label === other.label;
 
 function place(card, box) {
   const { offsetWidth: width, offsetHeight: height } = card;

@@ -3,8 +3,8 @@
 import { element, hueOf } from "./elements.js";
 import { tag } from "./reading.js";
 
-const overlaps = (one, other) => one.start < other.end && other.start < one.end;
-const isSame = (one, other) => one.start === other.start && one.end === other.end && one.label === other.label;
+export const overlaps = (one, other) => one.start < other.end && other.start < one.end;
+export const isSame = (one, other) => one.start === other.start && one.end === other.end && one.label === other.label;
 const holds = (one, other) => one.start <= other.start && other.end <= one.end;
 const bare = ({ start, end, label }) => ({ start, end, label });
 
