@@ -144,7 +144,11 @@ def promise_for(folder: Path, name: str) -> Promise:
     """Look up a promise by what `--guarantee` names, such as miss=0.01; the level can be left out where there is one of
     the kind."""
     kind, sign, level = name.partition("=")
-    if kind not in get_args(Kind) or (sign and not _is_number(level)):
+    try:
+        is_right = kind in get_args(Kind) and (not sign or 0 < float(level) < 1)
+    except ValueError:
+        is_right = False
+    if not is_right:
         raise GuaranteeError(f"a guarantee must look like miss=0.01 or precision=0.95, got {name!r}")
     if not (folder / GUARANTEE).is_file():
         how = f"spansieve calibrate {folder} labelled.conll --{kind} {level or 0.01}"
@@ -155,10 +159,3 @@ def promise_for(folder: Path, name: str) -> Promise:
         there = ", ".join(one.name for one in promises)
         raise GuaranteeError(f"a guarantee must be one of {there}, got {name!r}")
     return found[0]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return 0 < float(text) < 1
-    except ValueError:
-        return False
