@@ -22,7 +22,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from spansieve.data.batching import batches_by_length, prepared_ahead
 from spansieve.data.block_tokenizer import BlockTokenizer, TokenBlock
 from spansieve.data.tokenizer import Tokenizer
 from spansieve.models.inference import PreparedBatch, readable_sentences
+from spansieve.nn.subwords import SubwordReader
+from spansieve.nn.word_features import WordReader
 from spansieve.prediction.text_predictor import chunks_of
 
 TEXTS_IN_CHUNK = 10_000
@@ -41,23 +43,7 @@ CHUNKS_IN_USE = 3  # by whom they are prepared for
 BYTES_OF_CHUNK = 24 << 20  # a chunk of English takes 16 of 24 MiB; one that takes more goes through the pipe
 _OBJECTS = 1_000_000
 _ALIGNMENT = 64
-
-
-class Reader(Protocol):
-    """The half of an encoder that works on the host, for words named by number. It can be sent to other processes, and
-    knows no words there."""
-
-    def clear(self) -> None:
-        """Forget the words."""
-
-    def learn(self, words: Sequence[str]) -> None:
-        """Take over the next words of the vocabulary."""
-
-    def sizes(self, word: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """The size of each sentence as input, special subwords included, (B,); `word`: the tokens of all, (T,)."""
-
-    def features(self, word: np.ndarray, lengths: np.ndarray) -> dict[str, np.ndarray]:
-        """The features of sentences of these lengths, which the encoder takes."""
+Reader = SubwordReader | WordReader  # the half of an encoder that works on the host
 
 
 class Prepared(NamedTuple):
