@@ -95,11 +95,9 @@ class Pipeline:
                 yield from prepared.batches
 
         for batch, decoded in decoded_batches(self.backend, batches(), probabilities or threshold > 0):
-            while chunks[0].is_complete:  # one without batches
+            while chunks[0].is_complete:  # or had no batches
                 yield from chunks.popleft().entities()
             chunks[0].add(batch, decoded, probabilities)
-            while chunks and chunks[0].is_complete:
-                yield from chunks.popleft().entities()
         while chunks:
             yield from chunks.popleft().entities()
 

@@ -202,10 +202,6 @@ class _Reading:
     def texts(self) -> list[str]:
         return [] if self.rows is None else self.rows.texts
 
-    @property
-    def is_complete(self) -> bool:
-        return len(self.entities) == len(self.texts)
-
 
 def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, job: Job) -> Iterator[Outcome]:
     """Read, predict and write each block. The next one is read while the stream still works on this one."""
@@ -217,11 +213,9 @@ def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, job:
             yield from reading[-1].texts
 
     for _, entities in stream(texts()):
-        while reading[0].is_complete:  # nothing in it can be predicted
+        while len(reading[0].entities) == len(reading[0].texts):  # or nothing in it can be predicted
             yield _write(reading.popleft(), ledger)
         reading[0].entities.append(entities)
-        if reading[0].is_complete:
-            yield _write(reading.popleft(), ledger)
     while reading:
         yield _write(reading.popleft(), ledger)
 
