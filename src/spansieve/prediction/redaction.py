@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from queue import Empty, Queue
-from typing import IO, Literal, NamedTuple, get_args
+from typing import IO, Literal, NamedTuple
 
 from spansieve.data.text_fields import Form, Record, read_fields
 from spansieve.decoding.coverage import thresholds_of
+from spansieve.decoding.prediction import check_choice
 from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.segments import Entity
 
@@ -65,8 +66,7 @@ class Redactor:
         key: bytes | None = None,
         margin: float = 0.0,
     ) -> None:
-        if style not in get_args(Style):
-            raise ValueError(f"style must be one of {', '.join(get_args(Style))}, got {style!r}")
+        check_choice("style", style, Style)
         if key is not None and len(key) < 16:
             raise ValueError(f"key must have at least 16 bytes, got {len(key)}: draw one with secrets.token_bytes(32)")
         for label in threshold if isinstance(threshold, Mapping) else ():
