@@ -124,7 +124,7 @@ def test_packed_candidates_give_the_same(head, batch_tokens, request):
 def test_other_processes_prepare_the_same_and_if_one_dies_nobody_waits_for_it(predictor, small_chunks):
     before = shared_bytes()
     with pipeline(predictor, workers=2) as made:
-        slots = made.prepared._slots._free
+        slots = made.prepared._free
         num_slots = len(slots)
         processes = made.prepared._pool._processes
         assert len(processes) == 2  # both, before there is any work
@@ -157,7 +157,7 @@ def test_what_does_not_fit_into_a_slot_goes_through_the_pipe(predictor, small_ch
         sizes = [sum(array.nbytes for array in prepared[1:]) for _, prepared in made.prepared(TEXTS)]
         assert min(sizes) < 4_000
         check_equal([entities for _, entities in made.stream(TEXTS)], predictor.predict(TEXTS))
-        assert len(made.prepared._slots._free) == 1 + feature_workers.CHUNKS_AHEAD + feature_workers.CHUNKS_IN_USE
+        assert len(made.prepared._free) == 1 + feature_workers.CHUNKS_AHEAD + feature_workers.CHUNKS_IN_USE
 
 
 def test_a_tokenizer_of_ones_own_in_other_processes(predictor, small_chunks):

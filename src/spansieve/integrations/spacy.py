@@ -13,7 +13,7 @@ takes the entities with the largest expected F1 in place of the most probable on
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,13 +37,6 @@ except ModuleNotFoundError as error:
 
 KEY = "spansieve"
 BATCH = 256  # documents
-
-
-class _Piece(NamedTuple):
-    """Tokens of a document that are read as one sequence, those of nothing but blanks left out."""
-
-    doc: int
-    tokens: list[int]  # their positions in the document
 
 
 @Language.factory("spansieve", assigns=["doc.ents", "doc.spans"])
@@ -100,17 +93,16 @@ class Component:
             yield from self._annotated(list(docs))
 
     def _annotated(self, docs: list[Doc]) -> list[Doc]:
-        pieces = [_Piece(i, tokens) for i, doc in enumerate(docs) for tokens in _sequences(doc)]
-        words = [[docs[piece.doc][i].text for i in piece.tokens] for piece in pieces]
+        pieces = [(number, tokens) for number, doc in enumerate(docs) for tokens in _sequences(doc)]
+        words = [[docs[number][i].text for i in tokens] for number, tokens in pieces]
         spans: list[list[Span]] = [[] for _ in docs]
         scores: list[list[float]] = [[] for _ in docs]
         constraints = [with_threshold(None, self.threshold, self.predictor.labels)] * len(words)
-        for piece, prediction in zip(
-            pieces, self.predictor.predict_tokens(words, probabilities=True, constraints=constraints)
-        ):
-            places = [(piece.tokens[s.start], piece.tokens[s.end - 1] + 1, s.label) for s in prediction.segments]
-            spans[piece.doc] += [Span(docs[piece.doc], *place) for place in places]
-            scores[piece.doc] += prediction.probabilities or []
+        predictions = self.predictor.predict_tokens(words, probabilities=True, constraints=constraints)
+        for (number, tokens), prediction in zip(pieces, predictions):
+            places = [(tokens[s.start], tokens[s.end - 1] + 1, s.label) for s in prediction.segments]
+            spans[number] += [Span(docs[number], *place) for place in places]
+            scores[number] += prediction.probabilities or []
         for doc, found_spans, found_scores in zip(docs, spans, scores):
             self._annotate(doc, found_spans, found_scores)
         return docs
@@ -156,7 +148,8 @@ class Component:
 
 
 def _sequences(doc: Doc) -> list[list[int]]:
-    """The sentences of a document, by the pipeline where that has set them, otherwise by our own rules."""
+    """The positions of the tokens of each sentence, those of nothing but blanks left out; sentences are the pipeline's
+    where that has set them, otherwise by our own rules."""
     if doc.has_annotation("SENT_START"):
         sentences = [[token.i for token in sentence if not token.is_space] for sentence in doc.sents]
         return [sentence for sentence in sentences if sentence]

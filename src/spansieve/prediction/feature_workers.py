@@ -18,16 +18,20 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from spansieve.data.batching import batches_by_length
+from spansieve.data.batching import batches_by_length, prepared_ahead
 from spansieve.data.block_tokenizer import BlockTokenizer, TokenBlock
 from spansieve.data.tokenizer import Tokenizer
 from spansieve.models.inference import PreparedBatch, readable_sentences
+from spansieve.nn.subwords import SubwordReader
+from spansieve.nn.word_features import WordReader
 from spansieve.prediction.text_predictor import chunks_of
 
 TEXTS_IN_CHUNK = 10_000
@@ -39,23 +43,7 @@ CHUNKS_IN_USE = 3  # by whom they are prepared for
 BYTES_OF_CHUNK = 24 << 20  # a chunk of English takes 16 of 24 MiB; one that takes more goes through the pipe
 _OBJECTS = 1_000_000
 _ALIGNMENT = 64
-
-
-class Reader(Protocol):
-    """The half of an encoder that works on the host, for words named by number. It can be sent to other processes, and
-    knows no words there."""
-
-    def clear(self) -> None:
-        """Forget the words."""
-
-    def learn(self, words: Sequence[str]) -> None:
-        """Take over the next words of the vocabulary."""
-
-    def sizes(self, word: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """The size of each sentence as input, special subwords included, (B,); `word`: the tokens of all, (T,)."""
-
-    def features(self, word: np.ndarray, lengths: np.ndarray) -> dict[str, np.ndarray]:
-        """The features of sentences of these lengths, which the encoder takes."""
+Reader = SubwordReader | WordReader  # the half of an encoder that works on the host
 
 
 class Prepared(NamedTuple):
@@ -113,32 +101,45 @@ class Preparer:
 
 
 class PreparedAhead:
-    """Chunks of texts, prepared in `workers` processes; in a thread of this one if there are none."""
+    """Chunks of texts, prepared in `workers` processes; in a thread of this one if there are none.
+
+    The processes share memory with this one, a slot for each chunk, which is free again when the last array in it is
+    gone. The memory has no name: nothing is left of it when the processes are gone, however they end.
+    """
 
     def __init__(self, preparer: Preparer, workers: int) -> None:
         if workers < 0:
             raise ValueError(f"workers must be at least 0, got {workers}")
-        self._ahead = workers + CHUNKS_AHEAD
-        self._preparer = preparer
-        self._slots: _Slots | None = None
-        self._pool: Executor | None
+        self._preparer, self._workers = preparer, workers
+        self._pool: ProcessPoolExecutor | None = None
         if workers == 0:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="spansieve-preparing")
             return
         # Not forked: this process may have threads and a GPU, of which a fork would inherit half.
         context = multiprocessing.get_context("spawn")
-        slots = self._slots = _Slots(context, self._ahead + CHUNKS_IN_USE, pickle.dumps(preparer))
-        pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(slots.memory, slots.pickled))
+        # What the processes start with is in the memory, too. A tokenizer is large: if it were written to them one by
+        # one, they would start one after the other.
+        pickled = np.frombuffer(pickle.dumps(preparer), np.uint8)
+        total = (workers + CHUNKS_AHEAD + CHUNKS_IN_USE) * BYTES_OF_CHUNK
+        self._free = deque(slice(start, start + BYTES_OF_CHUNK) for start in range(0, total, BYTES_OF_CHUNK))
+        self._memory: Any = context.RawArray(ctypes.c_char, total + len(pickled))
+        place = slice(total, total + len(pickled))
+        _bytes_of(self._memory, place)[:] = pickled
+        self._pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(self._memory, place))
         for _ in range(workers):  # all of them start now: the pool itself would start each when it is needed
-            pool.submit(os.getpid)
-        self._pool = pool
+            self._pool.submit(os.getpid)
 
     def __call__(self, texts: Iterable[str]) -> Iterator[tuple[list[str], Prepared]]:
+        chunks = chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK)
+        if self._workers == 0:
+            return prepared_ahead(chunks, lambda chunk: (chunk, self._preparer(chunk)), CHUNKS_AHEAD)
+        return self._by_processes(chunks)
+
+    def _by_processes(self, chunks: Iterable[list[str]]) -> Iterator[tuple[list[str], Prepared]]:
         waiting: deque[_Chunk] = deque()
         try:
-            for texts_of_chunk in chunks_of(texts, TEXTS_IN_CHUNK, CHARACTERS_IN_CHUNK):
-                waiting.append(self._submit(texts_of_chunk))
-                if len(waiting) > self._ahead:
+            for texts in chunks:
+                waiting.append(self._submit(texts))
+                if len(waiting) > self._workers + CHUNKS_AHEAD:
                     yield self._next(waiting)
             while waiting:
                 yield self._next(waiting)
@@ -149,52 +150,41 @@ class PreparedAhead:
         finally:
             for chunk in waiting:
                 chunk.future.cancel()
-                if self._slots is not None:
-                    self._slots.free_after(chunk)
+                chunk.future.add_done_callback(partial(self._free_slot, chunk.slot))
 
     def _submit(self, texts: list[str]) -> _Chunk:
         if self._pool is None:
             raise RuntimeError("texts must be given before close()")
-        if self._slots is None:
-            return _Chunk(texts, self._pool.submit(self._preparer, texts), None)
-        slot = self._slots.take()
+        slot = self._free.pop() if self._free else None  # the last that was used, whose memory is near
         return _Chunk(texts, self._pool.submit(_prepare_here, texts, slot), slot)
 
     def _next(self, waiting: deque[_Chunk]) -> tuple[list[str], Prepared]:
-        chunk = waiting[0]
-        result = chunk.future.result()
-        waiting.popleft()  # from here on its slot is its arrays'
-        if self._slots is None or chunk.slot is None:
-            return chunk.texts, result
-        if isinstance(result, _Packed):
-            return chunk.texts, self._slots.unpacked(result, chunk.slot)
-        self._slots.free(chunk.slot)
-        return chunk.texts, result
+        texts, future, slot = waiting[0]
+        result = future.result()
+        waiting.popleft()
+        if slot is None or not isinstance(result, _Packed):
+            self._free_slot(slot)
+            return texts, cast(Prepared, result)
+        own = _bytes_of(self._memory, slot)
+        weakref.finalize(own, self._free_slot, slot).atexit = False
+        buffers = [own[start:end] for start, end in _bounds_in_slot(result.sizes)]  # which hold `own`
+        return texts, pickle.loads(result.pickled, buffers=buffers)
+
+    def _free_slot(self, slot: slice | None, _: object = None) -> None:
+        if slot is not None:
+            self._free.append(slot)
 
     def close(self) -> None:
         """End the processes, and free the memory that they shared."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        self._pool = self._slots = None
+            self._pool = self._memory = None
 
 
 class _Chunk(NamedTuple):
     texts: list[str]
-    future: Future[Any]
-    slot: _Slot | None
-
-
-# ---- Memory that the processes share ---------------------------------------------------------------------------------
-
-
-class _Slot(NamedTuple):
-    """A part of the memory."""
-
-    first: int
-    size: int
-
-    def bytes_in(self, memory: Any) -> np.ndarray:
-        return np.frombuffer(memory, np.uint8, self.size, self.first)
+    future: Future[Prepared | _Packed]
+    slot: slice | None
 
 
 class _Packed(NamedTuple):
@@ -204,56 +194,13 @@ class _Packed(NamedTuple):
     sizes: list[int]
 
 
-class _Slots:
-    """Memory that the processes share, with a slot for each chunk. A slot is free again when the last array in it is
-    gone. The memory has no name: nothing is left of it when the processes are gone, however they end."""
-
-    def __init__(self, context: Any, number: int, pickled: bytes) -> None:
-        # What the processes start with is in it, too. A tokenizer is large: if it were written to them one by one, they
-        # would start one after the other.
-        self.pickled = _Slot(number * BYTES_OF_CHUNK, len(pickled))
-        self.memory = context.RawArray(ctypes.c_char, self.pickled.first + self.pickled.size)
-        self.pickled.bytes_in(self.memory)[:] = np.frombuffer(pickled, np.uint8)
-        self._free = deque(_Slot(i * BYTES_OF_CHUNK, BYTES_OF_CHUNK) for i in range(number))
-
-    def take(self) -> _Slot | None:
-        """A free slot, if there is one: the last that was used, whose memory is near."""
-        return self._free.pop() if self._free else None
-
-    def free(self, slot: _Slot) -> None:
-        self._free.append(slot)
-
-    def free_after(self, chunk: _Chunk) -> None:
-        """Free the slot of a chunk that nobody waits for, when it is done."""
-        if (slot := chunk.slot) is not None:
-            chunk.future.add_done_callback(lambda _: self.free(slot))
-
-    def unpacked(self, packed: _Packed, slot: _Slot) -> Any:
-        own = slot.bytes_in(self.memory)
-        weakref.finalize(own, self._free.append, slot).atexit = False
-        buffers, at = [], 0
-        for size in packed.sizes:
-            buffers.append(own[at : at + size])  # which holds `own`
-            at += _aligned(size)
-        return pickle.loads(packed.pickled, buffers=buffers)
+def _bytes_of(memory: Any, slot: slice) -> np.ndarray:
+    return np.frombuffer(memory, np.uint8, slot.stop - slot.start, slot.start)
 
 
-def _packed(value: Any, slot: np.ndarray) -> _Packed | None:
-    """Put the arrays of a value into a slot; None where they do not fit."""
-    buffers: list[pickle.PickleBuffer] = []
-    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    arrays = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
-    if sum(_aligned(len(array)) for array in arrays) > len(slot):
-        return None
-    at = 0
-    for array in arrays:
-        slot[at : at + len(array)] = array
-        at += _aligned(len(array))
-    return _Packed(pickled, [len(array) for array in arrays])
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+def _bounds_in_slot(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+    return [(start, start + size) for start, size in zip(starts, sizes)]
 
 
 # ---- In the other processes ------------------------------------------------------------------------------------------
@@ -261,14 +208,14 @@ def _aligned(size: int) -> int:
 _here: tuple[Preparer, Any] | None = None  # the preparer of this process and the shared memory, if it is of the pool
 
 
-def _start(memory: Any, pickled: _Slot) -> None:
+def _start(memory: Any, pickled: slice) -> None:
     global _here
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one core each
     # New words come by the ten thousand, none of them in a circle. To look through them for circles, again and again,
     # would take as long as to make them.
     gc.set_threshold(_OBJECTS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _here = pickle.loads(pickled.bytes_in(memory).data), memory
+    _here = pickle.loads(_bytes_of(memory, pickled).data), memory
 
 
 def _end_with_parent() -> None:
@@ -279,9 +226,20 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _prepare_here(texts: list[str], slot: _Slot | None) -> Prepared | _Packed:
+def _prepare_here(texts: list[str], slot: slice | None) -> Prepared | _Packed:
+    """Prepare texts, and put the arrays into the slot, if there is one and they fit."""
     assert _here is not None
     preparer, memory = _here
     prepared = preparer(texts)
-    packed = None if slot is None else _packed(prepared, slot.bytes_in(memory))
-    return packed or prepared
+    if slot is None:
+        return prepared
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(prepared, protocol=5, buffer_callback=buffers.append)
+    arrays = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
+    sizes = list(map(len, arrays))
+    bounds, own = _bounds_in_slot(sizes), _bytes_of(memory, slot)
+    if any(end > len(own) for _, end in bounds):
+        return prepared
+    for array, (start, end) in zip(arrays, bounds):
+        own[start:end] = array
+    return _Packed(pickled, sizes)

@@ -105,22 +105,27 @@ class _Labelled(NamedTuple):
 def _miss_promise(predictor: TextPredictor, data: _Labelled, level: float, confidence: float, margin: float) -> Promise:
     covered = predictor.cover_tokens(data.sentences, margin)
     num_units = len(data.is_fitted)
-    gold = _gold_tokens(covered, data, predictor.labels, None)
-    fitted, given = gold.halves(data.is_fitted)
-    cap = fitted.cap()
-    threshold = covering_threshold(given, num_units, level, confidence, cap)
+
+    def threshold_of(label: str | None) -> tuple[float | None, Units, int]:
+        """The threshold of a label, or of all; what gives the promise; and its cap."""
+        score, is_gold, unit = _scored_tokens(covered, data, predictor.labels, label)
+        gold = Units(score[is_gold], unit[is_gold], np.ones(is_gold.sum(), bool))
+        fitted, given = gold.halves(data.is_fitted)
+        cap = fitted.cap()
+        return covering_threshold(given, num_units, level, confidence, cap), given, cap
+
+    threshold, given, cap = threshold_of(None)
     if threshold is None:
         raise _missing(predictor, data, given, level, confidence, cap, margin)
     by_label, refused = {}, {}
     for label in predictor.labels:
-        fitted, own = _gold_tokens(covered, data, predictor.labels, label).halves(data.is_fitted)
-        own_cap = fitted.cap()
-        found = covering_threshold(own, num_units, level, confidence, own_cap)
+        found, own, own_cap = threshold_of(label)
         if found is None:
             refused[label] = _reachable(own, num_units, confidence, own_cap)
         else:
             by_label[label] = found * BELOW
     threshold *= BELOW
+    score, is_gold, _ = _scored_tokens(covered, data, predictor.labels, None)
     return Promise(
         "miss",
         level,
@@ -132,32 +137,21 @@ def _miss_promise(predictor: TextPredictor, data: _Labelled, level: float, confi
         predictor.probability,
         counted=len(given.score),
         cap=cap,
-        cost=_over_covered(covered, data, predictor.labels, threshold),
+        cost=float((score[~is_gold] >= threshold).mean()) if not is_gold.all() else 0.0,
         **data.about,
     )
 
 
-def _gold_tokens(covered: Sequence[Prediction], data: _Labelled, labels: Sequence[str], label: str | None) -> Units:
-    """The gold tokens of a label, or of all, each with the score by which it is covered as such."""
-    scores, units = [], []
-    for prediction, gold, unit in zip(covered, data.gold, data.unit):
-        coverage = cast(np.ndarray, prediction.coverage)
-        is_gold = tokens_inside(gold, len(coverage), label)
-        scores.append(covering_scores(coverage, prediction.segments, labels, label)[is_gold])
-        units.append(np.full(is_gold.sum(), unit))
-    score = np.concatenate(scores)
-    return Units(score, np.concatenate(units), np.ones(len(score), bool))
-
-
-def _over_covered(covered: Sequence[Prediction], data: _Labelled, labels: Sequence[str], threshold: float) -> float:
-    """The share of tokens outside of gold that are covered."""
-    others = []
+def _scored_tokens(
+    covered: Sequence[Prediction], data: _Labelled, labels: Sequence[str], label: str | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The score by which each token is covered as of a label, or of any; whether it is so in gold; its unit."""
+    scores, is_gold = [], []
     for prediction, gold in zip(covered, data.gold):
         coverage = cast(np.ndarray, prediction.coverage)
-        scores = covering_scores(coverage, prediction.segments, labels, None)
-        others.append(scores[~tokens_inside(gold, len(coverage), None)])
-    scores = np.concatenate(others)
-    return float((scores >= threshold).mean()) if len(scores) else 0.0
+        scores.append(covering_scores(coverage, prediction.segments, labels, label))
+        is_gold.append(tokens_inside(gold, len(coverage), label))
+    return np.concatenate(scores), np.concatenate(is_gold), np.repeat(data.unit, list(map(len, scores)))
 
 
 def _reachable(gold: Units, num_units: int, confidence: float, cap: int) -> float:
@@ -174,10 +168,10 @@ def _missing(
     dropped = float((gold.score <= 0).mean()) if len(gold.score) else 0.0
     settings, ways = predictor.decoder_settings, []
     if settings.filters and dropped > level / 2 and margin < math.inf:
-        wider = "--margin inf keeps all spans" if settings.kind == "filtered" else "--margin 4 keeps more"
+        wider = "--margin 4 keeps more"
+        if settings.kind == "filtered":
+            wider = "--margin inf keeps all spans" if settings.skip else "train with model.skip=true and a margin"
         ways.append(f"the filter left out {dropped:.2%} of the gold tokens: {wider}")
-        if settings.kind == "filtered" and not settings.skip:
-            ways[-1] = f"the filter left out {dropped:.2%} of the gold tokens: train with model.skip=true and a margin"
     if by_data > level:
         times = math.ceil(by_data / level)
         ways.append(f"{len(gold.score):,} gold tokens are too few: about {times} times as many {data.name}s are needed")
@@ -251,11 +245,12 @@ def _set_promise(predictor: TextPredictor, data: _Labelled, level: float) -> Pro
     if not predictor.can_explain:
         raise GuaranteeError("sets of segmentations need the model itself, got an export")
     wanted = [Wanted(SET_SIZE)] * len(data.sentences)
-    probability, sizes = np.zeros(len(wanted)), []
     explanations = predictor.explain_tokens(data.sentences, wanted)
-    for i, (explanation, gold) in enumerate(zip(explanations, data.gold)):
-        held = [p for segments, p in explanation.k_best if set(segments) == set(gold)]
-        probability[i] = max(held, default=0.0)
+    of_gold = [
+        max((p for segments, p in explanation.k_best if set(segments) == set(gold)), default=0.0)
+        for explanation, gold in zip(explanations, data.gold)
+    ]
+    probability = np.array(of_gold)
     is_given = ~data.is_fitted[data.unit]
     units = np.unique(data.unit[is_given], return_inverse=True)[1]
     threshold = risk_controlling_threshold(probability[is_given], units, int(units.max()) + 1, 1 - level)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from operator import methodcaller
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
-from spansieve.decoding.prediction import Probability
+from spansieve.decoding.prediction import Probability, check_choice
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
@@ -61,8 +61,7 @@ class Pipeline:
         preparer: Preparer | None = None,
     ) -> None:
         """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
-        if precision not in get_args(Precision):
-            raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
+        check_choice("precision", precision, Precision)
         kind = "cuda" if tagger.device.type == "cuda" else "cpu"
         batch_tokens = BATCH_TOKENS[kind] if batch_tokens is None else batch_tokens
         if batch_tokens < 1:
@@ -95,11 +94,9 @@ class Pipeline:
                 yield from prepared.batches
 
         for batch, decoded in decoded_batches(self.backend, batches(), probabilities or threshold > 0):
-            while chunks[0].is_complete:  # one without batches
+            while chunks[0].is_complete:  # or had no batches
                 yield from chunks.popleft().entities()
             chunks[0].add(batch, decoded, probabilities)
-            while chunks and chunks[0].is_complete:
-                yield from chunks.popleft().entities()
         while chunks:
             yield from chunks.popleft().entities()
 

@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 from spansieve.decoding.coverage import Decision, thresholds_of
 from spansieve.decoding.prediction import Probability
 from spansieve.persistence.atomic import SEAL, is_sealed, sealed, write_durably
-from spansieve.persistence.manifest import ModelError, read_object
+from spansieve.persistence.manifest import Manifest, ModelError, read_object
 
 GUARANTEE = "guarantee.json"
-FORMAT, VERSION = "spansieve guarantee", 1
+MANIFEST = Manifest("spansieve guarantee", 1, GUARANTEE, "spansieve calibrate")
 Kind = Literal["miss", "precision", "set"]
 
 
@@ -93,10 +93,10 @@ def write_promises(folder: Path, promises: Sequence[Promise]) -> None:
     all of them where they are damaged or of another model."""
     names = {promise.name for promise in promises}
     try:
-        kept = [one for one in read_promises(folder) if one.name not in names] if (folder / GUARANTEE).is_file() else []
+        kept = [one for one in read_promises(folder) if one.name not in names]
     except ModelError:
         kept = []
-    about = {"format": FORMAT, "version": VERSION, "model": model_print(folder)}
+    about = {"format": MANIFEST.format, "version": MANIFEST.version, "model": model_print(folder)}
     values = sealed({**about, "promises": [promise.to_dict() for promise in (*kept, *promises)]})
     write_durably(folder / GUARANTEE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
@@ -104,11 +104,7 @@ def write_promises(folder: Path, promises: Sequence[Promise]) -> None:
 def read_promises(folder: Path) -> list[Promise]:
     """Read the promises beside a model. Raises ModelError where they are damaged, or those of another model."""
     path = folder / GUARANTEE
-    about = read_object(path)
-    if about.get("format") != FORMAT or about.get("version") != VERSION:
-        raise ModelError(f"{path} must be a {FORMAT} of version {VERSION}: write it again with `spansieve calibrate`")
-    if not is_sealed(about):
-        raise ModelError(f"{path} is damaged: it was changed after it was written")
+    about = MANIFEST.read(folder)
     if about.get("model") != model_print(folder):
         raise ModelError(f"{path} is the guarantee of another model: make one with `spansieve calibrate {folder}`")
     try:
@@ -144,7 +140,11 @@ def promise_for(folder: Path, name: str) -> Promise:
     """Look up a promise by what `--guarantee` names, such as miss=0.01; the level can be left out where there is one of
     the kind."""
     kind, sign, level = name.partition("=")
-    if kind not in get_args(Kind) or (sign and not _is_number(level)):
+    try:
+        is_right = kind in get_args(Kind) and (not sign or 0 < float(level) < 1)
+    except ValueError:
+        is_right = False
+    if not is_right:
         raise GuaranteeError(f"a guarantee must look like miss=0.01 or precision=0.95, got {name!r}")
     if not (folder / GUARANTEE).is_file():
         how = f"spansieve calibrate {folder} labelled.conll --{kind} {level or 0.01}"
@@ -155,10 +155,3 @@ def promise_for(folder: Path, name: str) -> Promise:
         there = ", ".join(one.name for one in promises)
         raise GuaranteeError(f"a guarantee must be one of {there}, got {name!r}")
     return found[0]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return 0 < float(text) < 1
-    except ValueError:
-        return False

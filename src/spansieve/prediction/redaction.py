@@ -7,11 +7,14 @@ import hmac
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from queue import Empty, Full, Queue
-from typing import IO, Literal, NamedTuple, get_args
+from contextlib import suppress
+from itertools import chain
+from queue import Empty, Queue
+from typing import IO, Literal, NamedTuple
 
 from spansieve.data.text_fields import Form, Record, read_fields
 from spansieve.decoding.coverage import thresholds_of
+from spansieve.decoding.prediction import check_choice
 from spansieve.prediction.text_predictor import TextPredictor
 from spansieve.segments import Entity
 
@@ -63,8 +66,7 @@ class Redactor:
         key: bytes | None = None,
         margin: float = 0.0,
     ) -> None:
-        if style not in get_args(Style):
-            raise ValueError(f"style must be one of {', '.join(get_args(Style))}, got {style!r}")
+        check_choice("style", style, Style)
         if key is not None and len(key) < 16:
             raise ValueError(f"key must have at least 16 bytes, got {len(key)}: draw one with secrets.token_bytes(32)")
         for label in threshold if isinstance(threshold, Mapping) else ():
@@ -157,40 +159,33 @@ def _as_they_come(records: Iterator[Record]) -> Iterator[list[Record]]:
     queue: Queue[Record | Exception | None] = Queue(RECORDS_AT_ONCE)
     is_given_up = threading.Event()
 
-    def put(item: Record | Exception | None) -> None:
-        while not is_given_up.is_set():
-            try:
-                return queue.put(item, timeout=0.5)
-            except Full:
-                continue
-
     def read() -> None:
         try:
-            for record in records:
-                put(record)
+            for record in chain(records, [None]):
+                queue.put(record)
                 if is_given_up.is_set():
                     return
-            put(None)
         except Exception as error:  # raised where the records are used
-            put(error)
+            queue.put(error)
 
     threading.Thread(target=read, name="spansieve-reading", daemon=True).start()
+    item: Record | Exception | None
     try:
-        item = queue.get()
-        while isinstance(item, Record):
+        while True:
             batch: list[Record] = []
             size = 0
-            while isinstance(item, Record) and len(batch) < RECORDS_AT_ONCE and size < CHARACTERS_AT_ONCE:
+            while isinstance(item := queue.get(), Record):
                 batch.append(item)
                 size += len(item.raw)
-                try:
-                    item = queue.get_nowait()
-                except Empty:
+                if queue.empty() or len(batch) >= RECORDS_AT_ONCE or size >= CHARACTERS_AT_ONCE:
                     break
-            yield batch
-            if item is batch[-1]:  # nothing else has come yet
-                item = queue.get()
-        if item is not None:
-            raise item
+            if batch:
+                yield batch
+            if isinstance(item, Exception):
+                raise item
+            if item is None:
+                return
     finally:
         is_given_up.set()
+        with suppress(Empty):  # the thread may wait to put one more, and ends after it
+            queue.get_nowait()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+from spansieve.decoding.prediction import check_choice
 from spansieve.prediction.predictor import Analysis, Predictor
 from spansieve.prediction.text_predictor import chunks_of
 from spansieve.segments import Entity
@@ -58,8 +59,7 @@ def rank(
     regard to case, the least sure one keeps its place, and the others follow behind all that have no such text before
     them, where the same is done again. All texts are held then.
     """
-    if by not in MEASURES:
-        raise ValueError(f"by must be one of {', '.join(MEASURES)}, got {by!r}")
+    check_choice("by", by, Measure)
     if by == "filter" and not predictor.tagger.head.decoder_settings.filters:
         raise ValueError(f"by='filter' needs a model that filters, got the head {predictor.tagger.config.head!r}")
     ranked = _scored(predictor, texts, by, per_token)

@@ -94,17 +94,14 @@ def _lines(file: IO[bytes], start: int, end: int) -> bytes:
 
 
 def files_of(source: str | Sequence[str], leaving_out: str) -> list[File]:
-    """List the files of a source or of several, each once."""
-    sources = [source] if isinstance(source, str) else source
-    return list(dict.fromkeys(file for each in sources for file in _files_of_one(each, leaving_out)))
-
-
-def _files_of_one(source: str, leaving_out: str) -> list[File]:
-    """The files of a folder and all within it, of a pattern, or one file; sorted.
+    """List the files of a folder and all within it, of a pattern, or one file, sorted; or of several of these, each
+    file once.
 
     In folders, what begins with . or _ is left out, as is usual, and so is the folder `leaving_out`, where the output
     goes.
     """
+    if not isinstance(source, str):
+        return list(dict.fromkeys(file for each in source for file in files_of(each, leaving_out)))
     filesystem, path = url_to_fs(source)
     if "*" in path or "?" in path:
         found = filesystem.glob(path)

@@ -20,7 +20,6 @@ from spansieve.models.storage import checked_description, load_model
 from spansieve.prediction.bulk.blocks import BLOCK_SIZE, Block, Columns, JsonRows, ParquetRows, blocks_of, files_of
 from spansieve.prediction.bulk.ledger import BulkError, Ledger, Outcome
 from spansieve.prediction.pipeline import Pipeline, Precision
-from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.promises import GuaranteeError, Promise, promise_for
 from spansieve.segments import Entity
 
@@ -185,10 +184,6 @@ def predict_here(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
 def stream_of(job: Job, model: str | Path) -> Iterator[Stream]:
     """The stream of predictions of the job's model, which is in a folder."""
     tagger, promise = load_model(model, job.device), job.promise(model)
-    if job.device == "cpu" and not job.workers and job.precision == "fp32":
-        predictor = Predictor(tagger).under(promise).with_objective(job.objective)
-        yield lambda texts: predictor.stream(texts, sentences=job.sentences, threshold=job.threshold)
-        return
     options: dict[str, Any] = {"sentences": job.sentences, "promise": promise, "objective": job.objective}
     with Pipeline(tagger, job.workers, job.precision, **options) as pipeline:
         yield lambda texts: pipeline.stream(texts, threshold=job.threshold)
@@ -199,15 +194,13 @@ class _Reading:
     """A block some of whose entities are still to come."""
 
     block: Block
-    rows: JsonRows | ParquetRows | None = None
-    failure: str = ""
-    is_refused: bool = False  # by a strict job, for the rows that would be left out
-    texts: list[str] = field(default_factory=list)
+    outcome: Outcome
+    rows: JsonRows | ParquetRows | None = None  # None: nothing is to be written
     entities: list[list[Entity]] = field(default_factory=list)
 
     @property
-    def is_complete(self) -> bool:
-        return len(self.entities) == len(self.texts)
+    def texts(self) -> list[str]:
+        return [] if self.rows is None else self.rows.texts
 
 
 def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, job: Job) -> Iterator[Outcome]:
@@ -220,42 +213,31 @@ def predict_blocks(blocks: Iterable[Block], stream: Stream, ledger: Ledger, job:
             yield from reading[-1].texts
 
     for _, entities in stream(texts()):
-        while reading[0].is_complete:  # nothing in it can be predicted
+        while len(reading[0].entities) == len(reading[0].texts):  # or nothing in it can be predicted
             yield _write(reading.popleft(), ledger)
         reading[0].entities.append(entities)
-        if reading[0].is_complete:
-            yield _write(reading.popleft(), ledger)
     while reading:
         yield _write(reading.popleft(), ledger)
 
 
 def _read(block: Block, job: Job) -> _Reading:
+    outcome = Outcome(block.index, worker=f"{socket.gethostname()}:{os.getpid()}")
     try:
         rows = block.read(job.columns)
     except Exception as error:  # what damage makes of a library's reader has no common name
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        return _Reading(block, failure=" ".join(reason.split()))
-    is_refused = job.strict and bool(rows.left_out)
-    return _Reading(block, rows, is_refused=is_refused, texts=[] if is_refused else rows.texts)
+        return _Reading(block, replace(outcome, failure=" ".join(reason.split())))
+    left_out = rows.left_out
+    outcome = replace(outcome, left_out=len(left_out), reasons=left_out[:MAX_NAMED], num_read=rows.num_read)
+    return _Reading(block, outcome, None if job.strict and left_out else rows)
 
 
 def _write(read: _Reading, ledger: Ledger) -> Outcome:
-    outcome = Outcome(read.block.index, worker=f"{socket.gethostname()}:{os.getpid()}", failure=read.failure)
     if read.rows is None:
-        return outcome
-    left_out = read.rows.left_out
-    outcome = replace(
-        outcome,
-        rows=len(read.texts),
-        left_out=len(left_out),
-        reasons=left_out[:MAX_NAMED],
-        num_read=read.rows.num_read,
-        entities=sum(map(len, read.entities)),
-    )
-    if read.is_refused:
-        return outcome
+        return read.outcome
     content = read.rows.written(read.entities)
-    outcome = replace(outcome, bytes=len(content))
+    num_entities = sum(map(len, read.entities))
+    outcome = replace(read.outcome, rows=len(read.texts), entities=num_entities, bytes=len(content))
     try:
         ledger.commit(read.block, content, outcome)
     except BulkError as error:

@@ -38,6 +38,7 @@ from spansieve.prediction.onnx.folder import (
     write_description,
 )
 from spansieve.prediction.onnx.graph_validation import check_graph
+from spansieve.prediction.onnx.onnx_predictor import word_inputs
 from spansieve.prediction.onnx.session import EXTRA
 
 try:
@@ -94,7 +95,9 @@ def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
         axes: Any = {name: {0: windows, 1: subwords} for name in inputs}
     else:
         assert isinstance(encoder, BuiltinEncoder)
-        graph, (inputs, axes) = WordEncoder(encoder), _word_inputs(encoder)
+        arrays = word_inputs(encoder.word_features.of_sentences(EXAMPLES))
+        graph, axes = WordEncoder(encoder), {name: own for name, own in _word_axes().items() if name in arrays}
+        inputs = {name: torch.from_numpy(arrays[name]) for name in axes}
     is_large = sum(weight.nbytes for weight in encoder.state_dict().values()) > LARGEST
     _write_graph(path, graph, inputs, axes, ["vectors"], is_large)
     if int8:
@@ -102,12 +105,9 @@ def _write_encoder(path: Path, encoder: nn.Module, int8: bool) -> None:
     check_graph(path, path.name + BESIDE if is_large else None)  # what would not be loaded is no export
 
 
-def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, Dim]]]:
-    features = encoder.features(EXAMPLES)
-    counts = torch.cat((features.pop("gram_offsets"), torch.tensor([len(features["grams"])]))).diff()
-    features |= {"gram_words": torch.repeat_interleave(counts), "gram_counts": counts}
+def _word_axes() -> dict[str, dict[int, Dim]]:
     sentences, tokens, words, pieces = Dim("sentences"), Dim("tokens"), Dim("distinct_words"), Dim("pieces")
-    axes = {
+    return {
         "words": {0: sentences, 1: tokens},
         "fields": {0: words},
         "grams": {0: pieces},
@@ -116,8 +116,6 @@ def _word_inputs(encoder: Any) -> tuple[dict[str, Tensor], dict[str, dict[int, D
         "num_tokens": {0: sentences},
         "word_vectors": {0: words},
     }
-    axes = {name: own for name, own in axes.items() if name in features}
-    return {name: features[name] for name in axes}, axes
 
 
 def _write_scorers(path: Path, head: Head, size: int) -> None:

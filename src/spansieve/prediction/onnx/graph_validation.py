@@ -26,12 +26,21 @@ _OPERATORS = (
 )
 PERMITTED = frozenset(_OPERATORS.split())
 PERMITTED_OF_RUNTIME = frozenset({"DynamicQuantizeLSTM"})  # of the domain com.microsoft, for int8
-# Numbers of the fields, as onnx.proto has them.
-GRAPH, TRAINING, FUNCTIONS = 7, 20, 25  # of a model
-NODE, INITIALIZER, SPARSE = 1, 5, 15  # of a graph
-OPERATOR, ATTRIBUTE, DOMAIN = 4, 5, 7  # of a node
-TENSORS, GRAPHS, SPARSE_TENSORS = (5, 10), (6, 11), (22, 23)  # of an attribute
-EXTERNAL, LOCATION = 13, 14  # of a tensor: entries with key and value, and whether its data lies elsewhere
+# Messages within messages, by the numbers of their fields in onnx.proto, and fields that must not be there.
+_WITHIN: dict[str, dict[int, str]] = {
+    "model": {7: "graph"},
+    "graph": {1: "node", 5: "tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 10: "tensor"},
+    "tensor": {13: "external data"},
+    "external data": {},
+}
+_REFUSED = {
+    "model": ((20, 25), "functions and nothing to train"),
+    "graph": ((15,), "sparse weights"),
+    "attribute": ((6, 11, 22, 23), "graph and no sparse tensor within an operator"),
+}
+GRAPH, OPERATOR, DOMAIN, LOCATION = 7, 4, 7, 14  # of a model, of a node, and whether a tensor's data lies elsewhere
 
 
 def check_graph(path: Path, beside: str | None = None) -> None:
@@ -42,65 +51,42 @@ def check_graph(path: Path, beside: str | None = None) -> None:
             raise ModelError(f"{path} must hold a graph, got nothing")
         with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
             try:
-                _Reader(path, beside).check_model(memoryview(content))
+                with memoryview(content) as model:
+                    _Reader(path, beside).check("model", model)
             except Exception as error:  # whose frames would hold parts of the map, which then could not be closed
                 raise error.with_traceback(None) from None
 
 
 class _Reader:
     def __init__(self, path: Path, beside: str | None) -> None:
-        self.path, self.beside, self.num_fields, self.has_graph = path, beside, 0, False
+        self.path, self.beside, self.num_fields = path, beside, 0
 
-    def check_model(self, model: memoryview) -> None:
-        with model:
-            for number, value in self._fields(model):
-                if number in (TRAINING, FUNCTIONS):
-                    raise ModelError(f"{self.path} must have no functions and nothing to train, got field {number}")
-                if number == GRAPH:
-                    self.has_graph = True
-                    self._check_graph(_message(value))
-        if not self.has_graph:
+    def check(self, kind: str, message: memoryview) -> None:
+        """Check a message and all within it."""
+        refused, what = _REFUSED.get(kind, ((), ""))
+        values: dict[int, memoryview | int] = {}  # the last of each field, as Protocol Buffers have it
+        for number, value in self._fields(message):
+            if number in refused:
+                raise ModelError(f"{self.path} must have no {what}, got field {number}")
+            if number in _WITHIN[kind]:
+                self.check(_WITHIN[kind][number], _message(value))
+            values[number] = value
+        if kind == "model" and GRAPH not in values:
             raise ModelError(f"{self.path} must hold a graph, got none")
+        if kind == "node":
+            self._check_operator(_text(values.get(OPERATOR)), _text(values.get(DOMAIN)))
+        if kind == "tensor" and values.get(LOCATION) and self.beside is None:
+            raise ModelError(f"{self.path} must have its weights in itself, got some that lie elsewhere")
+        if kind == "external data":
+            key, where = _text(values.get(1)), _text(values.get(2))
+            if self.beside is None or (key == "location" and where != self.beside):
+                raise ModelError(f"{self.path} must have its weights in itself, got {shorten(repr(where), 80)}")
 
-    def _check_graph(self, graph: memoryview) -> None:
-        for number, value in self._fields(graph):
-            if number == NODE:
-                self._check_node(_message(value))
-            elif number == INITIALIZER:
-                self._check_tensor(_message(value))
-            elif number == SPARSE:
-                raise ModelError(f"{self.path} must have no sparse weights")
-
-    def _check_node(self, node: memoryview) -> None:
-        operator, domain = "", ""
-        for number, value in self._fields(node):
-            if number == OPERATOR:
-                operator = _text(value)
-            elif number == DOMAIN:
-                domain = _text(value)
-            elif number == ATTRIBUTE:
-                self._check_attribute(_message(value))
+    def _check_operator(self, operator: str, domain: str) -> None:
         permitted = {"": PERMITTED, "ai.onnx": PERMITTED, "com.microsoft": PERMITTED_OF_RUNTIME}.get(domain, ())
         if operator not in permitted:
             name = shorten(repr(f"{domain}:{operator}" if domain else operator), 80)
             raise ModelError(f"{self.path} must have operators of an encoder alone, got {name}, which is not permitted")
-
-    def _check_attribute(self, attribute: memoryview) -> None:
-        for number, value in self._fields(attribute):
-            if number in TENSORS:
-                self._check_tensor(_message(value))
-            elif number in (*GRAPHS, *SPARSE_TENSORS):
-                raise ModelError(f"{self.path} must have no graph and no sparse tensor within an operator")
-
-    def _check_tensor(self, tensor: memoryview) -> None:
-        for number, value in self._fields(tensor):
-            if number == LOCATION and value and self.beside is None:
-                raise ModelError(f"{self.path} must have its weights in itself, got some that lie elsewhere")
-            if number == EXTERNAL:
-                entry = dict(self._fields(_message(value)))
-                key, where = (_text(entry.get(n, memoryview(b""))) for n in (1, 2))
-                if self.beside is None or (key == "location" and where != self.beside):
-                    raise ModelError(f"{self.path} must have its weights in itself, got {shorten(repr(where), 80)}")
 
     def _fields(self, message: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         """Yield the number and the value of each field: bytes, or a number; 0 for those of fixed size."""
@@ -140,5 +126,5 @@ def _message(value: memoryview | int) -> memoryview:
     return value
 
 
-def _text(value: memoryview | int) -> str:
-    return bytes(_message(value)).decode()
+def _text(value: memoryview | int | None) -> str:
+    return "" if value is None else bytes(_message(value)).decode()

@@ -169,14 +169,17 @@ class WordEncoder:
 
     def vectors(self, features: dict[str, np.ndarray]) -> np.ndarray:
         """Compute the vectors of tokens, (B, L, D)."""
-        arrays = dict(features)
-        counts = np.diff(arrays["gram_offsets"], append=len(arrays["grams"]))  # (U,): the pieces of each word
-        arrays |= {"gram_counts": counts, "gram_words": np.repeat(np.arange(len(counts)), counts)}
-        return _vectors(self._session(arrays), arrays["words"].shape)
+        return _vectors(self._session(word_inputs(features)), features["words"].shape)
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """The size of each sentence as input: sentences of one batch should be alike in it."""
         return [len(sentence) for sentence in sentences]
+
+
+def word_inputs(features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The features of words as the graph takes them: ONNX has sums over pieces by the word of each."""
+    counts = np.diff(features["gram_offsets"], append=len(features["grams"]))  # (U,): the pieces of each word
+    return {**features, "gram_counts": counts, "gram_words": np.repeat(np.arange(len(counts)), counts)}
 
 
 class SubwordEncoder:
