@@ -32,12 +32,12 @@ class Windows(NamedTuple):
     where opens[c]; the end of sentence b may follow end_first[b] … end_last[b] - 1, and the start where
     end_opens[b]."""
 
-    first: list[int]  # (N,)
-    last: list[int]  # (N,)
-    end_first: list[int]  # (B,)
-    end_last: list[int]  # (B,)
-    opens: list[bool]  # (N,)
-    end_opens: list[bool]  # (B,)
+    first: np.ndarray  # (N,)
+    last: np.ndarray  # (N,)
+    end_first: np.ndarray  # (B,)
+    end_last: np.ndarray  # (B,)
+    opens: np.ndarray  # (N,)
+    end_opens: np.ndarray  # (B,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +89,14 @@ class Candidates:
         more `labels_per_span`, a span is kept with its best so many labels, as far as they stand above null. A `budget`
         keeps the best so many candidates of each sentence, by how far they stand above null; of equals the first.
         """
-        return cls._filtered(local_scores, lengths, None, False, checked_limits(labels_per_span, budget))
+        return cls.for_training(local_scores, lengths, None, labels_per_span=labels_per_span, budget=budget)
 
     @classmethod
     def for_training(
         cls,
         local_scores: Tensor,
         lengths: Tensor | Sequence[int],
-        gold: Triples | Gold,
+        gold: Triples | Gold | None,
         skip: bool = False,
         *,
         labels_per_span: int = 1,
@@ -108,10 +108,7 @@ class Candidates:
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
         its gold label, beside the filter's label for the same span where that differs.
         """
-        return cls._filtered(local_scores, lengths, gold, skip, checked_limits(labels_per_span, budget))
-
-    @classmethod
-    def _filtered(cls, local_scores, lengths, gold, skip, limits) -> Candidates:
+        limits = checked_limits(labels_per_span, budget)
         local_scores = checked_scores("local_scores", local_scores, 4).detach()
         num_sentences, num_tokens, max_width, _ = local_scores.shape
         lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores)
@@ -122,8 +119,7 @@ class Candidates:
 
         segments = None if ready_gold is None else ready_gold.segments
         kept = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
-        offsets, start, end, label = map(torch.from_numpy, kept.graph)
-        return cls(offsets, start, end, label, lengths, num_tokens, max_width)
+        return cls(*map(torch.from_numpy, kept.graph), lengths, num_tokens, max_width)
 
     @classmethod
     def of_mask(cls, mask: Tensor, lengths: Tensor) -> Candidates:
@@ -170,7 +166,7 @@ class Candidates:
     def num_edges(self) -> Tensor:
         """The number of edges |E| of each sentence, (B,), start and end edges left out: counted from the windows."""
         windows = self.windows()
-        degree = torch.from_numpy(np.subtract(windows.last, windows.first).astype(np.int64)).to(self.start.device)
+        degree = torch.from_numpy(windows.last - windows.first).to(self.start.device)
         return torch.zeros_like(self.lengths).index_add(0, self.sentence, degree)
 
     def on_host(self) -> FlatSegments:
@@ -181,28 +177,26 @@ class Candidates:
         """The candidates of each sentence."""
         return self.on_host().by_sentence()
 
+    def latest_starts(self, skip: bool | Tensor = False) -> np.ndarray:
+        """M(i) of the window theorem, (B, L + 1): the latest start among the candidates that are over by position i and
+        may not be skipped, -1 where there is none. `skip` is for all of them, or a mask (N,)."""
+        latest = np.full((self.num_sentences, self.num_tokens + 1), -1)
+        sentence, start, end = (x.cpu().numpy() for x in (self.sentence, self.start, self.end))
+        may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
+        np.maximum.at(latest, (sentence, end), np.where(may_skip, -1, start))
+        return np.maximum.accumulate(latest, axis=1)
+
     def windows(self, skip: bool | Tensor = False) -> Windows:
         """Find which candidates may precede which. With `skip`, all that end before; with a mask (N,), those after
         which nothing fits that may not be skipped."""
-        offsets, start, end, lengths = (x.cpu().numpy() for x in (self.offsets, self.start, self.end, self.lengths))
-        sentence, base = self.sentence.cpu().numpy(), offsets[:-1]
-        over = np.zeros((self.num_sentences, self.num_tokens + 1), np.int64)
+        base, latest = self.offsets.cpu().numpy()[:-1, None], self.latest_starts(skip)
+        sentence, start, end = (x.cpu().numpy() for x in (self.sentence, self.start, self.end))
+        over = np.zeros_like(latest)
         np.add.at(over, (sentence, end), 1)
-        over = over.cumsum(1)  # how many candidates of sentence b have end <= i
-        latest = np.full_like(over, -1)
-        may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
-        np.maximum.at(latest, (sentence, end), np.where(may_skip, -1, start))
-        latest = np.maximum.accumulate(latest, axis=1)  # M(i): the latest start among those that may not be skipped
-        low = np.where(latest < 0, 0, np.take_along_axis(over, np.maximum(latest, 0), axis=1))
-        all_sentences = np.arange(self.num_sentences)
-        return Windows(
-            (base[sentence] + low[sentence, start]).tolist(),
-            (base[sentence] + over[sentence, start]).tolist(),
-            (base + low[all_sentences, lengths]).tolist(),
-            (base + over[all_sentences, lengths]).tolist(),
-            (latest[sentence, start] < 0).tolist(),
-            (latest[all_sentences, lengths] < 0).tolist(),
-        )
+        over = base + over.cumsum(1)  # the candidates of sentence b with end <= i are those before
+        low = np.where(latest < 0, base, np.take_along_axis(over, np.maximum(latest, 0), axis=1))
+        at, opens = (sentence, start), latest < 0
+        return Windows(low[at], over[at], low[:, -1], over[:, -1], opens[at], opens[:, -1])
 
     def edges(self, sentence: int, skip: bool | Tensor = False) -> list[tuple[Segment | None, Segment | None]]:
         """The edges of one sentence's graph, to look at; None is the start on the left and the end on the right."""
@@ -273,9 +267,9 @@ def _are_best(values: Tensor, count: int) -> Tensor:
     return torch.zeros_like(values, dtype=torch.bool).scatter_(-1, order, is_best.expand_as(values))
 
 
-def in_place(flat: Tensor, index: Tensor, shape: torch.Size) -> Tensor:
-    """Scatter values of the candidates, (N,), into (B, L, K, Y), with 0 elsewhere."""
-    return flat.new_zeros(shape.numel()).index_put((index,), flat).view(shape)
+def scattered(values: Tensor, index: Tensor, shape: torch.Size, fill: float = 0.0) -> Tensor:
+    """Scatter values of the candidates, (N,), into (B, L, K, Y), filled elsewhere."""
+    return values.new_full((shape.numel(),), fill).index_put((index,), values).view(shape)
 
 
 class CandidateDistribution(Distribution):
@@ -295,7 +289,7 @@ class CandidateDistribution(Distribution):
         """`nodes` are the candidates with the labels that the transition has, where those are not their own."""
         if candidates.start.is_cpu:
             candidates.check()
-        self.candidates, nodes = candidates, nodes or candidates
+        self.candidates, self.lengths, nodes = candidates, candidates.lengths, nodes or candidates
         if isinstance(scores, Tensor) and scores.ndim == 4:
             self.dense_scores = checked_scores("scores", scores, 4, look=False)
             scores = self.dense_scores.flatten().index_select(0, self._index)
@@ -313,7 +307,7 @@ class CandidateDistribution(Distribution):
         marginals = super().marginals
         if self.dense_scores is None or marginals.ndim > 1:
             return marginals
-        return in_place(marginals, self._index, self.dense_scores.shape)
+        return scattered(marginals, self._index, self.dense_scores.shape)
 
     @cached_property
     def _index(self) -> Tensor:

@@ -51,6 +51,18 @@ class FlatSegments(NamedTuple):
     def outermost_order(self) -> np.ndarray:
         return np.lexsort((-self.end, self.start, self.sentence))
 
+    @property
+    def previous_ends(self) -> np.ndarray:
+        """Where the segment before each ends, 0 for the first of a sentence."""
+        ends = np.concatenate(([0], self.end))[:-1]
+        ends[self.offsets[:-1][np.diff(self.offsets) > 0]] = 0
+        return ends
+
+    @property
+    def last_ends(self) -> np.ndarray:
+        """Where the last segment of each sentence ends, (B,), 0 where there is none."""
+        return np.where(np.diff(self.offsets) > 0, np.concatenate(([0], self.end))[self.offsets[1:]], 0)
+
     def by_sentence(self) -> list[tuple[Segment, ...]]:
         """Make one tuple of Segments per sentence."""
         triples = zip(self.start.tolist(), self.end.tolist(), self.label.tolist())
@@ -84,12 +96,10 @@ class FlatSegments(NamedTuple):
 
     def check_disjoint(self) -> None:
         """Check that no two segments of gold, which are in order, share a token; name the first two that do."""
-        sentence = self.sentence
-        is_overlap = (self.start[1:] < self.end[:-1]) & (sentence[1:] == sentence[:-1])
-        if is_overlap.any():
+        if (is_overlap := self.start < self.previous_ends).any():
             at = int(is_overlap.argmax())
-            pair = f"{self.named(at)} and {self.named(at + 1)}; NestedLayer takes segments within others"
-            raise ValueError(f"gold of sentence {sentence[at]} must not overlap, got {pair}")
+            pair = f"{self.named(at - 1)} and {self.named(at)}; NestedLayer takes segments within others"
+            raise ValueError(f"gold of sentence {self.sentence[at]} must not overlap, got {pair}")
 
     def index_in(self, others: FlatSegments) -> np.ndarray:
         """The index of each segment in others sorted by (sentence, end, start, label), -1 where it is none of them."""
