@@ -6,7 +6,8 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -18,8 +19,8 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, keys_of
-from spansieve.crf.gold import Gold, Triples, entity_gold
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, keys_of, sorted_by_end
+from spansieve.crf.gold import Gold, Parts, Triples, entity_gold
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
@@ -64,15 +65,13 @@ class Candidates:
         segments = flat_segments(lists)
         widest = int((segments.end - segments.start).max(initial=1))
         segments.check(host, widest, None)
-        order = np.lexsort((segments.label, segments.start, segments.end, segments.sentence))
-        columns = np.stack((segments.sentence, segments.end, segments.start, segments.label))[:, order]
+        nodes, _ = sorted_by_end([segments.columns], len(lists))
+        columns = np.stack(nodes.columns)
         is_repeat = (columns[:, 1:] == columns[:, :-1]).all(0)
         if is_repeat.any():
-            b, end, start, label = columns[:, is_repeat.argmax()]
+            b, start, end, label = columns[:, is_repeat.argmax()]
             raise ValueError(f"candidate ({start}, {end}, {label}) of sentence {b} must be given once, got it twice")
-        start, end, label = (torch.from_numpy(array[order]) for array in segments[1:])
-        longest = int(host.max(initial=0))
-        return cls(torch.from_numpy(segments.offsets), start, end, label, torch.from_numpy(host), longest, widest)
+        return cls.of_arrays(nodes, torch.from_numpy(host), int(host.max(initial=0)), widest)
 
     @classmethod
     def from_local_scores(
@@ -102,7 +101,7 @@ class Candidates:
         labels_per_span: int = 1,
         budget: int | None = None,
     ) -> Candidates:
-        """Filter with both training rules of the paper, which come after the filter's limits.
+        """Filter with both training rules of the paper, which come after the filter's limits; without gold, by neither.
 
         Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
@@ -119,7 +118,13 @@ class Candidates:
 
         segments = None if ready_gold is None else ready_gold.segments
         kept = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
-        return cls(*map(torch.from_numpy, kept.graph), lengths, num_tokens, max_width)
+        return cls.of_arrays(kept.graph, lengths, num_tokens, max_width)
+
+    @classmethod
+    def of_arrays(cls, columns: Iterable[np.ndarray], lengths: Tensor, num_tokens: int, max_width: int) -> Candidates:
+        """Make candidates from offsets, starts, ends and labels that are in order, on the device of the lengths."""
+        offsets, start, end, label = (torch.from_numpy(column).to(lengths.device) for column in columns)
+        return cls(offsets, start, end, label, lengths, num_tokens, max_width)
 
     @classmethod
     def of_mask(cls, mask: Tensor, lengths: Tensor) -> Candidates:
@@ -180,7 +185,7 @@ class Candidates:
     def latest_starts(self, skip: bool | Tensor = False) -> np.ndarray:
         """M(i) of the window theorem, (B, L + 1): the latest start among the candidates that are over by position i and
         may not be skipped, -1 where there is none. `skip` is for all of them, or a mask (N,)."""
-        latest = np.full((self.num_sentences, self.num_tokens + 1), -1)
+        latest = np.full((self.num_sentences, self.num_tokens + 1), -1, np.int64)
         sentence, start, end = (x.cpu().numpy() for x in (self.sentence, self.start, self.end))
         may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
         np.maximum.at(latest, (sentence, end), np.where(may_skip, -1, start))
@@ -318,6 +323,18 @@ class CandidateDistribution(Distribution):
     @property
     def _part_sentence(self) -> Tensor | None:
         return self.candidates.sentence
+
+    @abstractmethod
+    def _parts_of_segments(self, segments: FlatSegments) -> Parts:
+        """Take sets apart, as `_parts` does."""
+
+    def _parts(self, structures: Triples) -> Parts:
+        return self._parts_of_segments(flat_segments(structures))
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        if gold.segments is None:
+            raise ValueError("gold must be made by Gold.from_segments for a model of segments, got one of tags")
+        return self._parts_of_segments(gold.segments)
 
     def _index_of(self, segments: FlatSegments) -> np.ndarray:
         """The position of each segment among the candidates."""

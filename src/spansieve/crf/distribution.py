@@ -126,7 +126,8 @@ class Distribution(ABC):
         sentence, (W, B, Y, Y)."""
         leaves = self._leaves(semiring, scores, transition)
         total = self._total(semiring, *leaves)
-        return total.detach(), *_gradients(total.sum(), leaves)
+        marginals, counts = _gradients(total.sum(), leaves)
+        return total.detach(), marginals, counts
 
     def _leaves(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
         """Copies for a recursion, one per way, and of the transition one per sentence, to take gradients by."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from spansieve.crf.candidates import CandidateDistribution, Candidates, candidate_mask, checked_limits, scattered
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_by_index, segments_by_start
+from spansieve.crf.flat_segments import FlatSegments, dense_index, segments_by_index, segments_by_start
 from spansieve.crf.gold import Gold, Parts, Triples, entity_gold
 from spansieve.crf.kernels import FilterLimits, Sums, can, kernel_for, reference
 from spansieve.crf.kernels.semirings import Semiring
@@ -116,15 +116,8 @@ class FilteredSemiMarkov(CandidateDistribution):
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         return self.candidates.on_host().where(is_part.cpu().numpy()).by_sentence()
 
-    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        return self._parts_of_segments(flat_segments(structures).in_order())
-
-    def _parts_of_gold(self, gold: Gold) -> Parts:
-        if gold.segments is None:
-            raise ValueError("gold must be made by Gold.from_segments for a filtered model, got one of tags")
-        return self._parts_of_segments(gold.segments)
-
     def _parts_of_segments(self, segments: FlatSegments) -> Parts:
+        segments = segments.in_order()
         index = self._part_index(self._nodes_of_paths(segments), segments)
         sizes = (self.num_sentences, len(self.transition))
         return Parts.of(index, segments.sentence, segments.label, *sizes, self.transition.device)
@@ -212,9 +205,12 @@ class FilteredOnCpu(FilteredFromScores):
         self._filter()
 
     def _filter(self) -> None:
+        self._kept = self._listed()
+
+    def _listed(self) -> Kept:
         """List the candidates and, for prediction, find the best path in the same pass."""
         inputs, options = self._inputs, (self.skip, self._has_best, self._inputs.limits)
-        self._kept: Kept = self._kernel.segments_from_scores(*inputs[:4], inputs.gold_segments, *options)
+        return self._kernel.segments_from_scores(*inputs[:4], inputs.gold_segments, *options)
 
     @cached_property
     def scores(self) -> Tensor:  # type: ignore[override]
@@ -226,7 +222,7 @@ class FilteredOnCpu(FilteredFromScores):
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]
-        return Candidates(*map(torch.from_numpy, self._kept.graph), self.lengths, *self.dense_scores.shape[1:3])
+        return Candidates.of_arrays(self._kept.graph, self.lengths, *self.dense_scores.shape[1:3])
 
     @cached_property
     def _index(self) -> Tensor:
@@ -280,8 +276,7 @@ class FilteredOnCpuDense(FilteredOnCpu):
 
     @cached_property
     def _kept(self) -> Kept:  # type: ignore[override]
-        super()._filter()
-        return self.__dict__["_kept"]
+        return self._listed()
 
     def _dense_sums(self, with_marginals: bool) -> Sums:
         """Compute the sums, with dense marginals."""

@@ -27,6 +27,11 @@ class FlatSegments(NamedTuple):
     def sentence(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """Sentences, starts, ends and labels."""
+        return (self.sentence, *self[1:])
+
     def where(self, is_kept: np.ndarray) -> FlatSegments:
         """Select those that a mask keeps."""
         return self.at(np.flatnonzero(is_kept))
@@ -84,7 +89,7 @@ class FlatSegments(NamedTuple):
         if not is_wrong.any():
             return
         at = int(is_wrong.argmax())
-        b, start, end, label = (int(column[at]) for column in (self.sentence, *self[1:]))
+        b, start, end, label = (int(column[at]) for column in self.columns)
         which = f"{self.named(at)} of sentence {b}"
         if not 0 <= start < end <= lengths[b]:
             raise ValueError(f"{which} must lie within its {lengths[b]} tokens and not be empty")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.candidates import CandidateDistribution, Candidates
-from spansieve.crf.flat_segments import FlatSegments, flat_segments
+from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.kernels import RequiredDepths, reference
 from spansieve.crf.kernels.semirings import Semiring
@@ -73,8 +73,9 @@ class NestedSegments(CandidateDistribution):
         if local_scores.shape != scores.shape:
             shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
             raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
-        limits = {"labels_per_span": labels_per_span, "budget": budget}
-        candidates = Candidates.for_training(local_scores, lengths, gold, True, **limits)
+        candidates = Candidates.for_training(
+            local_scores, lengths, gold, skip=True, labels_per_span=labels_per_span, budget=budget
+        )
         return NestedSegments(candidates, scores, transition, kernel=kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
@@ -86,8 +87,8 @@ class NestedSegments(CandidateDistribution):
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         return self.candidates.on_host().where(is_part.cpu().numpy()).outermost_first().by_sentence()
 
-    def _parts(self, structures: Triples) -> Parts:
-        segments = flat_segments(structures).outermost_first()
+    def _parts_of_segments(self, segments: FlatSegments) -> Parts:
+        segments = segments.outermost_first()
         node, sentence = self._index_of(segments), segments.sentence
         label = self._nodes.label.cpu().numpy()[node]
         around = containers(segments)
@@ -95,11 +96,6 @@ class NestedSegments(CandidateDistribution):
         pair = parent * len(self.transition) + label
         offsets = np.stack((segments.offsets, segments.offsets))
         return Parts(*arrays_to_device((node, sentence, pair, sentence, offsets), self.scores.device))
-
-    def _parts_of_gold(self, gold: Gold) -> Parts:
-        if gold.segments is None:
-            raise ValueError("gold must be made by Gold.from_segments for a nested model, got one of tags")
-        return self._parts(gold.segments.by_sentence())
 
 
 def containers(segments: FlatSegments) -> np.ndarray:
