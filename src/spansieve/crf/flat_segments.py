@@ -58,14 +58,14 @@ class FlatSegments(NamedTuple):
 
     @property
     def previous_ends(self) -> np.ndarray:
-        """Where the segment before each ends, 0 for the first of a sentence."""
+        """The end of the segment before each, 0 for the first of a sentence."""
         ends = np.concatenate(([0], self.end))[:-1]
         ends[self.offsets[:-1][np.diff(self.offsets) > 0]] = 0
         return ends
 
     @property
     def last_ends(self) -> np.ndarray:
-        """Where the last segment of each sentence ends, (B,), 0 where there is none."""
+        """The end of the last segment of each sentence, (B,), 0 where there is none."""
         return np.where(np.diff(self.offsets) > 0, np.concatenate(([0], self.end))[self.offsets[1:]], 0)
 
     def by_sentence(self) -> list[tuple[Segment, ...]]:
