@@ -238,7 +238,7 @@ def test_arguments_that_cannot_be():
         NestedSegments(candidates, torch.zeros(1), torch.zeros(2, 2))
     with raises("must have one shape, got (1, 1, 1, 3) and (1, 1, 1, 2)"):
         NestedSegments.from_scores(torch.zeros(1, 1, 1, 3), torch.zeros(1, 1, 1, 2), None, [1])
-    with raises("gold must be made by Gold.from_segments for a nested model, got one of tags"):
+    with raises("gold must be made by Gold.from_segments for a model of segments, got one of tags"):
         NestedSegments(candidates, torch.zeros(1)).log_prob(Gold.from_tags([[0]], (1, 1, 2)))
 
 

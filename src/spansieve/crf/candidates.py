@@ -6,7 +6,8 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -18,8 +19,8 @@ import torch
 from torch import Tensor
 
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, keys_of
-from spansieve.crf.gold import Gold, Triples, entity_gold
+from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, keys_of, sorted_by_end
+from spansieve.crf.gold import Gold, Parts, Triples, entity_gold
 from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits, kernel_for
 from spansieve.crf.validation import checked_lengths, checked_scores, checked_transition
 from spansieve.segments import Segment
@@ -32,12 +33,12 @@ class Windows(NamedTuple):
     where opens[c]; the end of sentence b may follow end_first[b] … end_last[b] - 1, and the start where
     end_opens[b]."""
 
-    first: list[int]  # (N,)
-    last: list[int]  # (N,)
-    end_first: list[int]  # (B,)
-    end_last: list[int]  # (B,)
-    opens: list[bool]  # (N,)
-    end_opens: list[bool]  # (B,)
+    first: np.ndarray  # (N,)
+    last: np.ndarray  # (N,)
+    end_first: np.ndarray  # (B,)
+    end_last: np.ndarray  # (B,)
+    opens: np.ndarray  # (N,)
+    end_opens: np.ndarray  # (B,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +65,13 @@ class Candidates:
         segments = flat_segments(lists)
         widest = int((segments.end - segments.start).max(initial=1))
         segments.check(host, widest, None)
-        order = np.lexsort((segments.label, segments.start, segments.end, segments.sentence))
-        columns = np.stack((segments.sentence, segments.end, segments.start, segments.label))[:, order]
+        nodes, _ = sorted_by_end([segments.columns], len(lists))
+        columns = np.stack(nodes.columns)
         is_repeat = (columns[:, 1:] == columns[:, :-1]).all(0)
         if is_repeat.any():
-            b, end, start, label = columns[:, is_repeat.argmax()]
+            b, start, end, label = columns[:, is_repeat.argmax()]
             raise ValueError(f"candidate ({start}, {end}, {label}) of sentence {b} must be given once, got it twice")
-        start, end, label = (torch.from_numpy(array[order]) for array in segments[1:])
-        longest = int(host.max(initial=0))
-        return cls(torch.from_numpy(segments.offsets), start, end, label, torch.from_numpy(host), longest, widest)
+        return cls.of_arrays(nodes, torch.from_numpy(host), int(host.max(initial=0)), widest)
 
     @classmethod
     def from_local_scores(
@@ -89,29 +88,26 @@ class Candidates:
         more `labels_per_span`, a span is kept with its best so many labels, as far as they stand above null. A `budget`
         keeps the best so many candidates of each sentence, by how far they stand above null; of equals the first.
         """
-        return cls._filtered(local_scores, lengths, None, False, checked_limits(labels_per_span, budget))
+        return cls.for_training(local_scores, lengths, None, labels_per_span=labels_per_span, budget=budget)
 
     @classmethod
     def for_training(
         cls,
         local_scores: Tensor,
         lengths: Tensor | Sequence[int],
-        gold: Triples | Gold,
+        gold: Triples | Gold | None,
         skip: bool = False,
         *,
         labels_per_span: int = 1,
         budget: int | None = None,
     ) -> Candidates:
-        """Filter with both training rules of the paper, which come after the filter's limits.
+        """Filter with both training rules of the paper, which come after the filter's limits; without gold, by neither.
 
         Only maximal segmentations are paths, so a candidate clear of gold would make gold impossible: those are dropped
         (not with `skip`, where any set of disjoint candidates is a path). And every gold segment is a candidate with
         its gold label, beside the filter's label for the same span where that differs.
         """
-        return cls._filtered(local_scores, lengths, gold, skip, checked_limits(labels_per_span, budget))
-
-    @classmethod
-    def _filtered(cls, local_scores, lengths, gold, skip, limits) -> Candidates:
+        limits = checked_limits(labels_per_span, budget)
         local_scores = checked_scores("local_scores", local_scores, 4).detach()
         num_sentences, num_tokens, max_width, _ = local_scores.shape
         lengths = checked_lengths(lengths, num_sentences, num_tokens, local_scores)
@@ -122,7 +118,12 @@ class Candidates:
 
         segments = None if ready_gold is None else ready_gold.segments
         kept = torch_api.filter_spans(local_scores, lengths, segments, skip, limits)
-        offsets, start, end, label = map(torch.from_numpy, kept.graph)
+        return cls.of_arrays(kept.graph, lengths, num_tokens, max_width)
+
+    @classmethod
+    def of_arrays(cls, columns: Iterable[np.ndarray], lengths: Tensor, num_tokens: int, max_width: int) -> Candidates:
+        """Make candidates from offsets, starts, ends and labels that are in order, on the device of the lengths."""
+        offsets, start, end, label = (torch.from_numpy(column).to(lengths.device) for column in columns)
         return cls(offsets, start, end, label, lengths, num_tokens, max_width)
 
     @classmethod
@@ -170,7 +171,7 @@ class Candidates:
     def num_edges(self) -> Tensor:
         """The number of edges |E| of each sentence, (B,), start and end edges left out: counted from the windows."""
         windows = self.windows()
-        degree = torch.from_numpy(np.subtract(windows.last, windows.first).astype(np.int64)).to(self.start.device)
+        degree = torch.from_numpy(windows.last - windows.first).to(self.start.device)
         return torch.zeros_like(self.lengths).index_add(0, self.sentence, degree)
 
     def on_host(self) -> FlatSegments:
@@ -181,28 +182,26 @@ class Candidates:
         """The candidates of each sentence."""
         return self.on_host().by_sentence()
 
+    def latest_starts(self, skip: bool | Tensor = False) -> np.ndarray:
+        """M(i) of the window theorem, (B, L + 1): the latest start among the candidates that are over by position i and
+        may not be skipped, -1 where there is none. `skip` is for all of them, or a mask (N,)."""
+        latest = np.full((self.num_sentences, self.num_tokens + 1), -1, np.int64)
+        sentence, start, end = (x.cpu().numpy() for x in (self.sentence, self.start, self.end))
+        may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
+        np.maximum.at(latest, (sentence, end), np.where(may_skip, -1, start))
+        return np.maximum.accumulate(latest, axis=1)
+
     def windows(self, skip: bool | Tensor = False) -> Windows:
         """Find which candidates may precede which. With `skip`, all that end before; with a mask (N,), those after
         which nothing fits that may not be skipped."""
-        offsets, start, end, lengths = (x.cpu().numpy() for x in (self.offsets, self.start, self.end, self.lengths))
-        sentence, base = self.sentence.cpu().numpy(), offsets[:-1]
-        over = np.zeros((self.num_sentences, self.num_tokens + 1), np.int64)
+        base, latest = self.offsets.cpu().numpy()[:-1, None], self.latest_starts(skip)
+        sentence, start, end = (x.cpu().numpy() for x in (self.sentence, self.start, self.end))
+        over = np.zeros_like(latest)
         np.add.at(over, (sentence, end), 1)
-        over = over.cumsum(1)  # how many candidates of sentence b have end <= i
-        latest = np.full_like(over, -1)
-        may_skip = skip.cpu().numpy() if isinstance(skip, Tensor) else skip
-        np.maximum.at(latest, (sentence, end), np.where(may_skip, -1, start))
-        latest = np.maximum.accumulate(latest, axis=1)  # M(i): the latest start among those that may not be skipped
-        low = np.where(latest < 0, 0, np.take_along_axis(over, np.maximum(latest, 0), axis=1))
-        all_sentences = np.arange(self.num_sentences)
-        return Windows(
-            (base[sentence] + low[sentence, start]).tolist(),
-            (base[sentence] + over[sentence, start]).tolist(),
-            (base + low[all_sentences, lengths]).tolist(),
-            (base + over[all_sentences, lengths]).tolist(),
-            (latest[sentence, start] < 0).tolist(),
-            (latest[all_sentences, lengths] < 0).tolist(),
-        )
+        over = base + over.cumsum(1)  # the candidates of sentence b with end <= i are those before
+        low = np.where(latest < 0, base, np.take_along_axis(over, np.maximum(latest, 0), axis=1))
+        at, opens = (sentence, start), latest < 0
+        return Windows(low[at], over[at], low[:, -1], over[:, -1], opens[at], opens[:, -1])
 
     def edges(self, sentence: int, skip: bool | Tensor = False) -> list[tuple[Segment | None, Segment | None]]:
         """The edges of one sentence's graph, to look at; None is the start on the left and the end on the right."""
@@ -273,9 +272,9 @@ def _are_best(values: Tensor, count: int) -> Tensor:
     return torch.zeros_like(values, dtype=torch.bool).scatter_(-1, order, is_best.expand_as(values))
 
 
-def in_place(flat: Tensor, index: Tensor, shape: torch.Size) -> Tensor:
-    """Scatter values of the candidates, (N,), into (B, L, K, Y), with 0 elsewhere."""
-    return flat.new_zeros(shape.numel()).index_put((index,), flat).view(shape)
+def scattered(values: Tensor, index: Tensor, shape: torch.Size, fill: float = 0.0) -> Tensor:
+    """Scatter values of the candidates, (N,), into (B, L, K, Y), filled elsewhere."""
+    return values.new_full((shape.numel(),), fill).index_put((index,), values).view(shape)
 
 
 class CandidateDistribution(Distribution):
@@ -295,7 +294,7 @@ class CandidateDistribution(Distribution):
         """`nodes` are the candidates with the labels that the transition has, where those are not their own."""
         if candidates.start.is_cpu:
             candidates.check()
-        self.candidates, nodes = candidates, nodes or candidates
+        self.candidates, self.lengths, nodes = candidates, candidates.lengths, nodes or candidates
         if isinstance(scores, Tensor) and scores.ndim == 4:
             self.dense_scores = checked_scores("scores", scores, 4, look=False)
             scores = self.dense_scores.flatten().index_select(0, self._index)
@@ -313,7 +312,7 @@ class CandidateDistribution(Distribution):
         marginals = super().marginals
         if self.dense_scores is None or marginals.ndim > 1:
             return marginals
-        return in_place(marginals, self._index, self.dense_scores.shape)
+        return scattered(marginals, self._index, self.dense_scores.shape)
 
     @cached_property
     def _index(self) -> Tensor:
@@ -324,6 +323,18 @@ class CandidateDistribution(Distribution):
     @property
     def _part_sentence(self) -> Tensor | None:
         return self.candidates.sentence
+
+    @abstractmethod
+    def _parts_of_segments(self, segments: FlatSegments) -> Parts:
+        """Take sets apart, as `_parts` does."""
+
+    def _parts(self, structures: Triples) -> Parts:
+        return self._parts_of_segments(flat_segments(structures))
+
+    def _parts_of_gold(self, gold: Gold) -> Parts:
+        if gold.segments is None:
+            raise ValueError("gold must be made by Gold.from_segments for a model of segments, got one of tags")
+        return self._parts_of_segments(gold.segments)
 
     def _index_of(self, segments: FlatSegments) -> np.ndarray:
         """The position of each segment among the candidates."""

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import TypeVar, cast
 
 import numpy as np
@@ -35,8 +34,8 @@ from spansieve.crf.candidates import CandidateDistribution, Candidates
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.evidence import DepthLabels, FlatKnown, Known, Left, Pair, in_banned_pair
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
-from spansieve.crf.flat_segments import FlatSegments, dense_index, named
-from spansieve.crf.gold import Gold, Parts, Triples
+from spansieve.crf.flat_segments import FlatSegments, dense_index
+from spansieve.crf.gold import Gold, Parts
 from spansieve.crf.linear_chain import LinearChain
 from spansieve.crf.nested import NestedSegments
 from spansieve.crf.semi_markov import SemiMarkov
@@ -122,10 +121,9 @@ def _skip_left(model: FilteredSemiMarkov, left: Left, banned: Collection[Pair]) 
 def _given_nested(model: NestedSegments, known, banned) -> NestedSegments:
     left = _left(model, known, True, nested=True)
     candidates = _candidates(left.nodes, model.candidates)
-    transition = model.label_transition
     if banned and not model.has_labels:
         raise ValueError("banned pairs need a transition between labels, which this nested model has none of")
-    transition = _without_pairs(transition, banned)
+    transition = _without_pairs(model.label_transition, banned)
     required = left.is_required
     if isinstance(model, NestedGiven):  # what was required before still is
         required = required | _of_before(model.is_required, left.nodes, model)
@@ -148,10 +146,8 @@ def _left(model: FilteredSemiMarkov | NestedSegments, known, remove: bool, neste
 
 
 def _candidates(nodes: FlatSegments, like: Candidates) -> Candidates:
-    offsets, *columns = (torch.from_numpy(np.ascontiguousarray(column)).to(like.start.device) for column in nodes)
-    start, end, label = columns
     widest = max(like.max_width, int((nodes.end - nodes.start).max(initial=1)))
-    return Candidates(offsets, start, end, label, like.lengths, like.num_tokens, widest)
+    return Candidates.of_arrays(nodes, like.lengths, like.num_tokens, widest)
 
 
 def _of_before(mask: Tensor, nodes: FlatSegments, model: FilteredSemiMarkov | NestedSegments) -> np.ndarray:
@@ -216,9 +212,7 @@ class ChainGiven(LinearChain):
         return super()._found(self._base[tags.to(torch.int64)])
 
     def _parts(self, structures: Sequence[Sequence[int]]) -> Parts:
-        num_sentences, num_tokens, _ = self.scores.shape
-        own = Gold.from_tags(structures, (num_sentences, num_tokens, self._num_tags))  # checks them
-        return self._parts_of_gold(own)
+        return self._parts_of_gold(Gold.from_tags(structures, (*self.scores.shape[:2], self._num_tags)))
 
     def _parts_of_gold(self, gold: Gold) -> Parts:
         shape = (*self.scores.shape[:2], self._num_tags)
@@ -255,17 +249,13 @@ class NestedGiven(NestedSegments):
     def transition_counts(self) -> Tensor:
         return _folded(super().transition_counts, self._label_of, len(self.label_transition), 1, 2)
 
-    def _parts(self, structures: Triples) -> Parts:
-        for b, (required, segments) in enumerate(zip(self._required_segments(), structures)):
-            missing = set(required).difference(map(tuple, segments))
-            if missing:
-                raise ValueError(f"segmentation {b} is outside the support: {named(min(missing))} is required")
-        return super()._parts(structures)
-
-    def _required_segments(self) -> list[tuple[Segment, ...]]:
-        is_required, offsets = self.is_required.tolist(), self.candidates.offsets.tolist()
-        by_sentence = zip(self.candidates.segments(), offsets)
-        return [tuple(compress(segments, is_required[low:])) for segments, low in by_sentence]
+    def _parts_of_segments(self, segments: FlatSegments) -> Parts:
+        nodes = self.candidates.on_host()
+        is_missing = self.is_required.cpu().numpy() & ~nodes.are_among(segments)
+        if is_missing.any():
+            k = int(is_missing.argmax())
+            raise ValueError(f"segmentation {nodes.sentence[k]} is outside the support: {nodes.named(k)} is required")
+        return super()._parts_of_segments(segments)
 
 
 def _folded(values: Tensor, label_of: Tensor, num_labels: int, *dims: int) -> Tensor:

@@ -31,6 +31,8 @@ class Distribution(ABC):
     the scores and the transition, which half precision enters as float32.
     """
 
+    lengths: Tensor  # (B,)
+
     def __init__(
         self, scores: Tensor | None, transition: Tensor, num_sentences: int, kernel: ModuleType = reference
     ) -> None:
@@ -104,31 +106,34 @@ class Distribution(ABC):
     def _sums(self, scores: Tensor, transition: Tensor, with_marginals: bool) -> Sums:
         if self._kernel is not reference:
             return self._compiled("sums", scores, transition, with_marginals)
-        with torch.set_grad_enabled(with_marginals):
-            scores, transition = self._leaves(LogSum(), scores, transition)
-            total = self._total(LogSum(), scores, transition)
-            if not with_marginals:
-                return Sums(total[0], None, None)
-            marginals, counts = _gradients(total.sum(), (scores, transition))
-        return Sums(total[0].detach(), marginals[0], counts[0])
+        if not with_marginals:
+            with torch.no_grad():
+                return Sums(self._total(LogSum(), *self._leaves(LogSum(), scores, transition))[0], None, None)
+        total, marginals, counts = self._swept(LogSum(), scores, transition)
+        return Sums(total[0], marginals[0], counts[0])
 
     def _best(self) -> tuple[Tensor, list[Any]]:
         """The highest score, (B,), and the structures that have it."""
         if self._kernel is not reference:
             max_score, *found = self._compiled("best", self.scores.detach(), self.transition.detach())
             return max_score, self._found(*found)
-        with torch.enable_grad():
-            scores, transition = self._leaves(Max(), self.scores, self.transition)
-            total = self._total(Max(), scores, transition)
-            (is_part,) = _gradients(total.sum(), (scores,))
-        return total[0].detach(), self._structures(is_part[0] > 0)
+        total, is_part, _ = self._swept(Max(), self.scores, self.transition)
+        return total[0], self._structures(is_part[0] > 0)
+
+    @torch.enable_grad()
+    def _swept(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """⊕ over all structures, (W, B), with its gradients: of the scores, (W, …), and of the transition of each
+        sentence, (W, B, Y, Y)."""
+        leaves = self._leaves(semiring, scores, transition)
+        total = self._total(semiring, *leaves)
+        marginals, counts = _gradients(total.sum(), leaves)
+        return total.detach(), marginals, counts
 
     def _leaves(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
         """Copies for a recursion, one per way, and of the transition one per sentence, to take gradients by."""
         scores = scores.detach().expand(semiring.ways, *scores.shape).clone()
         transition = transition.detach().expand(semiring.ways, self.num_sentences, *transition.shape).clone()
-        is_tracked = torch.is_grad_enabled()
-        return scores.requires_grad_(is_tracked), transition.requires_grad_(is_tracked)
+        return scores.requires_grad_(), transition.requires_grad_()
 
     # ---- The public interface
 
@@ -207,11 +212,7 @@ class Distribution(ABC):
         """Draw n independent structures of each sentence, with their probabilities."""
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}")
-        semiring = Sample(n, generator)
-        with torch.enable_grad():
-            scores, transition = self._leaves(semiring, self.scores, self.transition)
-            total = self._total(semiring, scores, transition)
-            (is_part,) = _gradients(total.sum(), (scores,))
+        _, is_part, _ = self._swept(Sample(n, generator), self.scores, self.transition)
         draws = [self._structures(is_part[way] > 0) for way in range(n)]
         return [list(drawn) for drawn in zip(*draws)]
 

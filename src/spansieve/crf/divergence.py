@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from spansieve.crf.candidates import CandidateDistribution, span_ends
+from spansieve.crf.candidates import CandidateDistribution, scattered, span_ends
 from spansieve.crf.conditioning import ChainGiven, NestedGiven
 from spansieve.crf.distribution import Distribution
 from spansieve.crf.filtered_semi_markov import FilteredSemiMarkov
@@ -90,7 +90,7 @@ def _check(teacher: Distribution, student: Distribution) -> None:
         raise ValueError(f"student must not be conditioned by given(), got {type(student).__name__}")
     if own is not kind and {own, kind} != {SemiMarkov, FilteredSemiMarkov}:
         raise ValueError(f"student must be a {own.__name__}, as the teacher is, got {kind.__name__}")
-    if not torch.equal(_lengths(teacher).cpu(), _lengths(student).cpu()):
+    if not torch.equal(teacher.lengths.cpu(), student.lengths.cpu()):
         raise ValueError("teacher and student must be over the same sentences, got other lengths")
     if (size := teacher.transition_counts.shape[1]) != len(student.transition):
         raise ValueError(f"teacher and student must have the same labels, got {size} and {len(student.transition)}")
@@ -121,7 +121,7 @@ def _across(marginals: Tensor, counts: Tensor, teacher: Distribution, student: D
     change = pad(marginals.flatten(2).sum(2), (0, 1))  # (B, L + 1): where segments start, and then end
     ends = span_ends(marginals).clamp(max=num_tokens).flatten()
     covered = change.index_add(1, ends, -marginals.sum(3).flatten(1)).cumsum(1)[:, :-1]
-    is_token = torch.arange(num_tokens, device=covered.device) < _lengths(teacher)[:, None]  # (B, L)
+    is_token = torch.arange(num_tokens, device=covered.device) < teacher.lengths[:, None]  # (B, L)
     null = torch.where(is_token, 1.0 - covered, 0.0).clamp(min=0.0)
     marginals = marginals + _padded(null[..., None, None], marginals.shape, 0.0)
     # There are as many transitions as segments, less one, and all have the same score: it matters not which they are.
@@ -137,14 +137,10 @@ def _dense(distribution: Distribution, values: Tensor, fill: float) -> Tensor:
     c = distribution.candidates
     num_labels = max(len(distribution.transition), 1 + int(c.label.max()) if len(c) else 1)
     shape = torch.Size((c.num_sentences, c.num_tokens, c.max_width, num_labels))
-    return values.new_full((shape.numel(),), fill).index_put((dense_index(c, shape),), values).view(shape)
+    return scattered(values, dense_index(c, shape), shape, fill)
 
 
 def _padded(values: Tensor, shape: list[int] | torch.Size, fill: float) -> Tensor:
     """Values (B, L, K, Y) with more tokens, widths and labels."""
     _, tokens, widths, labels = (size - own for size, own in zip(shape, values.shape))
     return pad(values, (0, labels, 0, widths, 0, tokens), value=fill)
-
-
-def _lengths(distribution: Distribution) -> Tensor:
-    return (distribution.candidates if isinstance(distribution, CandidateDistribution) else distribution).lengths  # type: ignore

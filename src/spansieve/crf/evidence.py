@@ -99,7 +99,7 @@ class FlatKnown(NamedTuple):
         """Make required segments candidates. What cannot stand beside one of them is dropped, and with `remove` what is
         forbidden, too."""
         is_new = ~self.required.are_among(nodes)
-        every, _ = sorted_by_end([_columns(nodes), _columns(self.required.where(is_new))], len(nodes.offsets) - 1)
+        every, _ = sorted_by_end([nodes.columns, self.required.where(is_new).columns], len(nodes.offsets) - 1)
         is_required = every.are_among(self.required)
         is_clashing = ~is_required & (_crosses if nested else _touches)(every, self.required, num_tokens)
         is_forbidden = every.are_among(self.forbidden)
@@ -123,10 +123,6 @@ class Left(NamedTuple):
     is_forbidden: np.ndarray  # (N,): forbidden, and still a node: no path may take it
 
 
-def _columns(segments: FlatSegments) -> tuple[np.ndarray, ...]:
-    return (segments.sentence, *segments[1:])
-
-
 def _touches(nodes: FlatSegments, segments: FlatSegments, num_tokens: int) -> np.ndarray:
     """Which nodes share a token with a segment."""
     covered = segments.covered_tokens(num_tokens)
@@ -147,7 +143,7 @@ def _crosses(nodes: FlatSegments, required: FlatSegments, num_tokens: int) -> np
 
 def in_banned_pair(nodes: FlatSegments, banned: Collection[Pair]) -> np.ndarray:
     """Which candidates may meet one before or after them with which they would be a banned pair."""
-    sentence, start, end, label = _columns(nodes)
+    sentence, start, end, label = nodes.columns
     is_in = np.zeros(len(start), bool)
     for first, second in banned:
         for b in np.unique(sentence[label == first]):

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import CandidateDistribution, Candidates, candidate_mask, checked_limits, in_place
+from spansieve.crf.candidates import CandidateDistribution, Candidates, candidate_mask, checked_limits, scattered
 from spansieve.crf.distribution import Distribution
-from spansieve.crf.flat_segments import FlatSegments, dense_index, flat_segments, segments_by_index, segments_by_start
+from spansieve.crf.flat_segments import FlatSegments, dense_index, segments_by_index, segments_by_start
 from spansieve.crf.gold import Gold, Parts, Triples, entity_gold
 from spansieve.crf.kernels import FilterLimits, Sums, can, kernel_for, reference
 from spansieve.crf.kernels.semirings import Semiring
@@ -116,15 +116,8 @@ class FilteredSemiMarkov(CandidateDistribution):
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
         return self.candidates.on_host().where(is_part.cpu().numpy()).by_sentence()
 
-    def _parts(self, structures: Sequence[Sequence[Segment]]) -> Parts:
-        return self._parts_of_segments(flat_segments(structures).in_order())
-
-    def _parts_of_gold(self, gold: Gold) -> Parts:
-        if gold.segments is None:
-            raise ValueError("gold must be made by Gold.from_segments for a filtered model, got one of tags")
-        return self._parts_of_segments(gold.segments)
-
     def _parts_of_segments(self, segments: FlatSegments) -> Parts:
+        segments = segments.in_order()
         index = self._part_index(self._nodes_of_paths(segments), segments)
         sizes = (self.num_sentences, len(self.transition))
         return Parts.of(index, segments.sentence, segments.label, *sizes, self.transition.device)
@@ -135,30 +128,20 @@ class FilteredSemiMarkov(CandidateDistribution):
 
     def _nodes_of_paths(self, segments: FlatSegments) -> np.ndarray:
         """The candidate of each segment. Raises unless the segments of each sentence are a path."""
-        node, windows = self._index_of(segments), self.candidates.windows(self.skip)
-        first, last = np.array(windows.first, np.int64)[node], np.array(windows.last, np.int64)[node]
-        before = np.concatenate(([-1], node[:-1]))
-        begins = np.zeros(len(node), bool)
-        begins[segments.offsets[:-1][np.diff(segments.offsets) > 0]] = True
-        opens = np.array(windows.opens, bool)[node]
-        follows = np.where(begins, opens, (first <= before) & (before < last))
-        if not follows.all():
-            at = int((~follows).argmax())
-            where = "at the start" if begins[at] else "after the segment before it"
+        node, latest = self._index_of(segments), self.candidates.latest_starts(self.skip)
+        sentence, start, reached = segments.sentence, segments.start, segments.previous_ends
+        if (is_wrong := (start < reached) | (latest[sentence, start] >= reached)).any():
+            at = int(is_wrong.argmax())
+            where = "after the segment before it" if at > segments.offsets[sentence[at]] else "at the start"
             raise ValueError(
-                f"segmentation {segments.sentence[at]} is outside the support: {segments.named(at)} cannot stand "
+                f"segmentation {sentence[at]} is outside the support: {segments.named(at)} cannot stand "
                 f"{where}: the two overlap or leave room for a candidate between, and only maximal ones are paths "
                 "(skip=True allows any)"
             )
-        end_first, end_last = np.array(windows.end_first, np.int64), np.array(windows.end_last, np.int64)
-        is_empty = np.diff(segments.offsets) == 0
-        final = np.concatenate((node, [-1]))[np.maximum(segments.offsets[1:] - 1, 0)]
-        ends = np.where(is_empty, windows.end_opens, (end_first <= final) & (final < end_last))
-        if not ends.all():
-            b = int((~ends).argmax())
+        if (is_wrong := latest[:, -1] >= segments.last_ends).any():
             raise ValueError(
-                f"segmentation {b} is outside the support: it leaves room for another candidate after its last segment,"
-                f" and only maximal ones are paths (skip=True allows any)"
+                f"segmentation {is_wrong.argmax()} is outside the support: it leaves room for another candidate after "
+                "its last segment, and only maximal ones are paths (skip=True allows any)"
             )
         return node
 
@@ -222,9 +205,12 @@ class FilteredOnCpu(FilteredFromScores):
         self._filter()
 
     def _filter(self) -> None:
+        self._kept = self._listed()
+
+    def _listed(self) -> Kept:
         """List the candidates and, for prediction, find the best path in the same pass."""
         inputs, options = self._inputs, (self.skip, self._has_best, self._inputs.limits)
-        self._kept: Kept = self._kernel.segments_from_scores(*inputs[:4], inputs.gold_segments, *options)
+        return self._kernel.segments_from_scores(*inputs[:4], inputs.gold_segments, *options)
 
     @cached_property
     def scores(self) -> Tensor:  # type: ignore[override]
@@ -236,8 +222,7 @@ class FilteredOnCpu(FilteredFromScores):
 
     @cached_property
     def candidates(self) -> Candidates:  # type: ignore[override]
-        offsets, start, end, label = (torch.from_numpy(column) for column in self._kept.graph)
-        return Candidates(offsets, start, end, label, self.lengths, *self.dense_scores.shape[1:3])
+        return Candidates.of_arrays(self._kept.graph, self.lengths, *self.dense_scores.shape[1:3])
 
     @cached_property
     def _index(self) -> Tensor:
@@ -257,7 +242,7 @@ class FilteredOnCpu(FilteredFromScores):
         if not torch.is_grad_enabled():
             return self._kernel.dense_expectations(gradient, marginals, counts, self._kept, self.dense_scores.shape)
         to_flat, to_transition = super()._input_gradients(gradient, marginals, counts)
-        return in_place(to_flat, self._index, self.dense_scores.shape), to_transition
+        return scattered(to_flat, self._index, self.dense_scores.shape), to_transition
 
     def score(self, structures: Sequence[Any] | Gold) -> Tensor:
         return self._possible(super().score(structures), structures)
@@ -291,8 +276,7 @@ class FilteredOnCpuDense(FilteredOnCpu):
 
     @cached_property
     def _kept(self) -> Kept:  # type: ignore[override]
-        super()._filter()
-        return self.__dict__["_kept"]
+        return self._listed()
 
     def _dense_sums(self, with_marginals: bool) -> Sums:
         """Compute the sums, with dense marginals."""

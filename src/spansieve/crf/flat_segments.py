@@ -27,6 +27,11 @@ class FlatSegments(NamedTuple):
     def sentence(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """Sentences, starts, ends and labels."""
+        return (self.sentence, *self[1:])
+
     def where(self, is_kept: np.ndarray) -> FlatSegments:
         """Select those that a mask keeps."""
         return self.at(np.flatnonzero(is_kept))
@@ -51,6 +56,18 @@ class FlatSegments(NamedTuple):
     def outermost_order(self) -> np.ndarray:
         return np.lexsort((-self.end, self.start, self.sentence))
 
+    @property
+    def previous_ends(self) -> np.ndarray:
+        """The end of the segment before each, 0 for the first of a sentence."""
+        ends = np.concatenate(([0], self.end))[:-1]
+        ends[self.offsets[:-1][np.diff(self.offsets) > 0]] = 0
+        return ends
+
+    @property
+    def last_ends(self) -> np.ndarray:
+        """The end of the last segment of each sentence, (B,), 0 where there is none."""
+        return np.where(np.diff(self.offsets) > 0, np.concatenate(([0], self.end))[self.offsets[1:]], 0)
+
     def by_sentence(self) -> list[tuple[Segment, ...]]:
         """Make one tuple of Segments per sentence."""
         triples = zip(self.start.tolist(), self.end.tolist(), self.label.tolist())
@@ -72,7 +89,7 @@ class FlatSegments(NamedTuple):
         if not is_wrong.any():
             return
         at = int(is_wrong.argmax())
-        b, start, end, label = (int(column[at]) for column in (self.sentence, *self[1:]))
+        b, start, end, label = (int(column[at]) for column in self.columns)
         which = f"{self.named(at)} of sentence {b}"
         if not 0 <= start < end <= lengths[b]:
             raise ValueError(f"{which} must lie within its {lengths[b]} tokens and not be empty")
@@ -84,12 +101,10 @@ class FlatSegments(NamedTuple):
 
     def check_disjoint(self) -> None:
         """Check that no two segments of gold, which are in order, share a token; name the first two that do."""
-        sentence = self.sentence
-        is_overlap = (self.start[1:] < self.end[:-1]) & (sentence[1:] == sentence[:-1])
-        if is_overlap.any():
+        if (is_overlap := self.start < self.previous_ends).any():
             at = int(is_overlap.argmax())
-            pair = f"{self.named(at)} and {self.named(at + 1)}; NestedLayer takes segments within others"
-            raise ValueError(f"gold of sentence {sentence[at]} must not overlap, got {pair}")
+            pair = f"{self.named(at - 1)} and {self.named(at)}; NestedLayer takes segments within others"
+            raise ValueError(f"gold of sentence {self.sentence[at]} must not overlap, got {pair}")
 
     def index_in(self, others: FlatSegments) -> np.ndarray:
         """The index of each segment in others sorted by (sentence, end, start, label), -1 where it is none of them."""

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.candidates import CandidateDistribution, Candidates, checked_limits
-from spansieve.crf.flat_segments import FlatSegments, flat_segments, offsets_of
+from spansieve.crf.candidates import CandidateDistribution, Candidates
+from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.gold import Gold, Parts, Triples
 from spansieve.crf.kernels import RequiredDepths, reference
 from spansieve.crf.kernels.semirings import Semiring
@@ -73,11 +73,9 @@ class NestedSegments(CandidateDistribution):
         if local_scores.shape != scores.shape:
             shapes = f"{tuple(local_scores.shape)} and {tuple(scores.shape)}"
             raise ValueError(f"local_scores and global_scores must have one shape, got {shapes}")
-        limits = checked_limits(labels_per_span, budget)._asdict()
-        if gold is None:
-            candidates = Candidates.from_local_scores(local_scores, lengths, **limits)
-        else:
-            candidates = Candidates.for_training(local_scores, lengths, gold, skip=True, **limits)
+        candidates = Candidates.for_training(
+            local_scores, lengths, gold, skip=True, labels_per_span=labels_per_span, budget=budget
+        )
         return NestedSegments(candidates, scores, transition, kernel=kernel)
 
     def _total(self, semiring: Semiring, scores: Tensor, transition: Tensor) -> Tensor:
@@ -87,14 +85,9 @@ class NestedSegments(CandidateDistribution):
         return getattr(self._kernel, f"nested_{verb}")(self._nodes, scores, transition, self._required, *options)
 
     def _structures(self, is_part: Tensor) -> list[tuple[Segment, ...]]:
-        c = self.candidates
-        index = is_part.nonzero()[:, 0]
-        sentence, start, end, label = (x[index].cpu().numpy() for x in (c.sentence, c.start, c.end, c.label))
-        chosen = FlatSegments(offsets_of(sentence, self.num_sentences), start, end, label)
-        return chosen.outermost_first().by_sentence()
+        return self.candidates.on_host().where(is_part.cpu().numpy()).outermost_first().by_sentence()
 
-    def _parts(self, structures: Triples) -> Parts:
-        segments = flat_segments(structures)
+    def _parts_of_segments(self, segments: FlatSegments) -> Parts:
         segments = segments.outermost_first()
         node, sentence = self._index_of(segments), segments.sentence
         label = self._nodes.label.cpu().numpy()[node]
@@ -103,11 +96,6 @@ class NestedSegments(CandidateDistribution):
         pair = parent * len(self.transition) + label
         offsets = np.stack((segments.offsets, segments.offsets))
         return Parts(*arrays_to_device((node, sentence, pair, sentence, offsets), self.scores.device))
-
-    def _parts_of_gold(self, gold: Gold) -> Parts:
-        if gold.segments is None:
-            raise ValueError("gold must be made by Gold.from_segments for a nested model, got one of tags")
-        return self._parts(gold.segments.by_sentence())
 
 
 def containers(segments: FlatSegments) -> np.ndarray:
@@ -123,14 +111,11 @@ def containers(segments: FlatSegments) -> np.ndarray:
             stack.pop()
         if stack:
             around[k] = last = stack[-1]
-            if end[k] > end[last] or (start[k], end[k]) == (start[last], end[last]):
-                _raise_not_laminar(segments, last, k)
+            is_same = (start[k], end[k]) == (start[last], end[last])
+            if is_same or end[k] > end[last]:
+                pair = f"{segments.named(last)} and {segments.named(k)}"
+                crossing = "cross: one must contain the other, or share no token"
+                why = "have one span, which is taken once" if is_same else crossing
+                raise ValueError(f"segmentation {sentence[k]} is outside the support: {pair} {why}")
         stack.append(k)
     return around
-
-
-def _raise_not_laminar(segments: FlatSegments, first: int, second: int) -> None:
-    pair = [segments.named(k) for k in (first, second)]
-    is_same = (segments.start[first], segments.end[first]) == (segments.start[second], segments.end[second])
-    why = "have one span, which is taken once" if is_same else "cross: one must contain the other, or share no token"
-    raise ValueError(f"segmentation {segments.sentence[second]} is outside the support: {pair[0]} and {pair[1]} {why}")

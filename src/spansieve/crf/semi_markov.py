@@ -80,16 +80,11 @@ class SemiMarkov(Distribution):
 
 def _check_cover(segments: FlatSegments, lengths: np.ndarray | None) -> None:
     """Check that each segment starts where the one before ends, the first at 0, and the last ends with the sentence."""
-    is_first = np.zeros(len(segments.start), bool)
-    is_first[segments.offsets[:-1][np.diff(segments.offsets) > 0]] = True
-    reached = np.where(is_first, 0, np.concatenate(([0], segments.end[:-1]))[: len(is_first)])
+    reached = segments.previous_ends
     if (wrong := np.flatnonzero(segments.start != reached)).size:
         which = f"{segments.named(wrong[0])} of sentence {segments.sentence[wrong[0]]}"
         raise ValueError(f"{which} must start at {reached[wrong[0]]}, where the segments before it end")
-    if lengths is None:
-        return
-    ends = np.concatenate((segments.end, [0]))[segments.offsets[1:] - 1]
-    ends = np.where(np.diff(segments.offsets) > 0, ends, 0)
-    if (wrong := np.flatnonzero(ends != lengths)).size:
+    ends = segments.last_ends
+    if lengths is not None and (wrong := np.flatnonzero(ends != lengths)).size:
         b = wrong[0]
         raise ValueError(f"segments of sentence {b} must cover its {lengths[b]} tokens, got the first {ends[b]}")

@@ -10,7 +10,8 @@ Axes: B sentences, L tokens, Y tags.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -48,17 +49,13 @@ class WatchedTags:
     def __init__(self, known: FlatKnown, tags: Tags, num_tags: int, lengths: np.ndarray, num_tokens: int) -> None:
         self.tags, self.num_tags, self.lengths = tags, num_tags, lengths
         self.ends = _watched(known, len(lengths), num_tokens)
-        each = [_slots_by_label(ends) for ends in self.ends]
-        counts = {y: max(len(slots.get(y, ())) for slots in each) for y in sorted({y for s in each for y in s})}
-        self.slots = [(y, k) for y, count in counts.items() for k in range(count)]
-        self._slot = [
-            {watch: self.slots.index((y, k)) for y, watches in slots.items() for k, watch in enumerate(watches)}
-            for slots in each
-        ]
-        four = [tag for y, _ in self.slots for tag in four_tags(tags, y)]
+        numbered = [_numbered(ends) for ends in self.ends]
+        slots = sorted({slot for each in numbered for slot in each.values()})
+        self._slot = [{watch: slots.index(slot) for watch, slot in each.items()} for each in numbered]
+        four = [tag for label, _ in slots for tag in four_tags(tags, label)]
         self.base = np.concatenate((np.arange(num_tags), np.array(four, np.int64)))  # (Y',): the chain's own tag
-        self.slot = np.concatenate((np.full(num_tags, -1), np.repeat(np.arange(len(self.slots)), 4)))
-        self.role = np.concatenate((np.full(num_tags, -1), np.tile(np.arange(4), len(self.slots))))
+        self.slot = np.concatenate((np.full(num_tags, -1), np.repeat(np.arange(len(slots)), 4)))
+        self.role = np.concatenate((np.full(num_tags, -1), np.tile(np.arange(4), len(slots))))
 
     def __len__(self) -> int:
         return len(self.base)
@@ -153,8 +150,7 @@ def _watched(known: FlatKnown, num_sentences: int, num_tokens: int) -> list[dict
     return ends
 
 
-def _slots_by_label(ends: dict[Watch, set[int]]) -> dict[int, list[Watch]]:
-    by_label: dict[int, list[Watch]] = defaultdict(list)
-    for watch in ends:
-        by_label[watch.label].append(watch)
-    return by_label
+def _numbered(watches: Iterable[Watch]) -> dict[Watch, tuple[int, int]]:
+    """The label of each watch, and how many watches of that label are before it."""
+    seen: defaultdict[int, count[int]] = defaultdict(count)
+    return {watch: (watch.label, next(seen[watch.label])) for watch in watches}

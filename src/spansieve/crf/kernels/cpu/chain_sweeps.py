@@ -16,7 +16,7 @@ import numpy as np
 
 from spansieve.crf.kernels import Sums
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences, reduction, vectorised
-from spansieve.crf.kernels.cpu.log_space import largest
+from spansieve.crf.kernels.cpu.log_space import largest, transition_weights
 from spansieve.crf.kernels.cpu.semi_markov_sweeps import semi_markov_sums
 from spansieve.crf.kernels.cpu.simd import exp, log, weighted_rows_8, weighted_rows_16, weighted_rows_32
 
@@ -53,7 +53,6 @@ class _Workspace(NamedTuple):
     ahead: np.ndarray  # (L, Y): P(tag and all after it | the tag before), but for a factor
     product: np.ndarray  # (Y,)
     scale: np.ndarray  # (L,): what alpha adds up to
-    pairs: np.ndarray  # (Y,)
 
 
 @allocating
@@ -67,46 +66,21 @@ def _sums(first, last, scores, transition, lengths, *sums):
         np.empty((num_tokens, padded)),
         np.empty(padded),
         np.empty(num_tokens),
-        np.empty(padded),
     )
-    offset = _largest(transition)
-    if offset > -np.inf and _weigh(transition, offset, weights, transposed):
+    offset = transition_weights(transition, weights)
+    transposed[:, :num_tags] = weights[:, :num_tags].T
+    if not any_between(transition.ravel(), -np.inf, offset + LOG_LEAST):
         _both_ways(first, last, scores, offset, weights, transposed, lengths, space, *sums)
 
 
-@compiled
-def _largest(transition):
-    top = -np.inf
-    for row in transition:
-        top = max(top, largest(row, row.size))
-    return top
-
-
-@compiled
-def _weigh(transition, offset, weights, transposed):
-    """exp(transition - offset), both ways round; whether all of it is in range."""
-    num_tags = transition.shape[0]
-    is_in_range = True
-    for p in range(num_tags):
-        is_in_range &= _exponentials(transition[p], offset, weights[p])
-        for y in range(num_tags):
-            transposed[y, p] = weights[p, y]
-    return is_in_range
-
-
-@compiled
+@vectorised
 def _exponentials(values, top, exps):
     """exps = exp(values - top); whether each is 0, for the impossible, or not too small."""
     if top == -np.inf or any_between(values, -np.inf, top + LOG_LEAST):
         return False
-    _exp_each(values, top, exps)
-    return True
-
-
-@vectorised
-def _exp_each(values, top, exps):
     for y in range(values.size):
         exps[y] = exp(values[y] - top)
+    return True
 
 
 @reduction
@@ -206,9 +180,9 @@ def _count_pairs(length, weights, space, counts):
     num_tags, padded = weights.shape
     alpha, ahead = space.alpha.reshape(space.alpha.size), space.ahead.reshape(space.ahead.size)
     for p in range(num_tags):
-        _add_rows(alpha, p, padded, ahead[padded:], length - 1, space.pairs)
+        _add_rows(alpha, p, padded, ahead[padded:], length - 1, space.product)
         for y in range(num_tags):
-            counts[p, y] = space.pairs[y] * weights[p, y]
+            counts[p, y] = space.product[y] * weights[p, y]
 
 
 @compiled

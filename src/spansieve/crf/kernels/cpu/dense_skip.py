@@ -28,7 +28,7 @@ from spansieve.crf.kernels.cpu.filter import (
     what_is_wrong,
 )
 from spansieve.crf.kernels.cpu.jit import allocating, compiled, over_sentences
-from spansieve.crf.kernels.cpu.semi_markov_sweeps import max_forward, new_best_workspace, span_sums
+from spansieve.crf.kernels.cpu.semi_markov_sweeps import max_forward, new_forward, span_sums
 
 DENSE_FROM = 0.45  # candidates a span, about where the two break even: results/soft_filters_cpu.md
 STARTS = 16  # looked at to estimate how many candidates there are
@@ -61,7 +61,7 @@ def _free_of_null(transition):
 
 @allocating
 def _best(first, last, scores, *arguments):
-    _trace(first, last, new_best_workspace(scores), scores, *arguments)
+    _trace(first, last, new_forward(scores, False, scores), scores, *arguments)
 
 
 @compiled
@@ -149,21 +149,10 @@ def kept_scores(
 
 @compiled
 def _num_kept(local_scores, lengths, labels_per_span, budget):
-    """About how many candidates there are, and how many spans."""
-    share = _kept_per_span(local_scores, lengths, labels_per_span)
-    kept = 0.0
-    num_spans = 0
-    for length in lengths:
-        longest = min(max(0, length), local_scores.shape[2])
-        spans = longest * max(0, length) - longest * (longest - 1) // 2
-        num_spans += spans
-        kept += min(share * spans, budget)
-    return kept, num_spans
+    """About how many candidates there are, by the spans from a few starts all over the batch, and how many spans.
 
-
-@compiled
-def _kept_per_span(local_scores, lengths, labels_per_span):
-    """How much of the spans from a few starts, all over the batch, is kept. The lengths were not looked at before."""
+    The lengths were not looked at before.
+    """
     num_sentences, num_tokens, max_width, num_labels = local_scores.shape
     kept = 0
     spans = 0
@@ -177,7 +166,15 @@ def _kept_per_span(local_scores, lengths, labels_per_span):
                 above += row[y] > row[0]
             kept += min(above, labels_per_span)
             spans += 1
-    return kept / spans if spans > 0 else 0.0
+    share = kept / max(1, spans)
+    num_kept = 0.0
+    num_spans = 0
+    for length in lengths:
+        widest = min(max(0, length), max_width)
+        spans = widest * max(0, length) - widest * (widest - 1) // 2
+        num_spans += spans
+        num_kept += min(share * spans, budget)
+    return num_kept, num_spans
 
 
 @compiled

@@ -108,12 +108,7 @@ def over_sentences(sweep: Callable, num_sentences: int, threads: int, work: int,
 
 @functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    _forget_pools_in_children()
-    return ThreadPoolExecutor(threads - 1, thread_name_prefix="spansieve")
-
-
-@functools.cache
-def _forget_pools_in_children() -> None:
-    """Drop the pools: threads do not survive a fork, and a child that inherited a pool would wait for them for ever."""
     if hasattr(os, "register_at_fork"):
+        # Threads do not survive a fork: a child that inherited a pool would wait for them for ever.
         os.register_at_fork(after_in_child=_pool.cache_clear)
+    return ThreadPoolExecutor(threads - 1, thread_name_prefix="spansieve")

@@ -65,28 +65,23 @@ def linear_chain_best(scores, transition, lengths, threads=1):
 # ---- The workspace of one sentence -----------------------------------------------------------------------------------
 
 
-class Maxima(NamedTuple):
-    """The workspace of the sweep for maxima over one sentence, by position 0 … L."""
+class Forward(NamedTuple):
+    """The workspace of the forward sweep over one sentence, by position 0 … L. R is K·Y; with skipping (K + 1)·Y, since
+    what had ended before is one more of the segments there."""
 
     before: np.ndarray  # (L + 1, Y): ⊕ over all that may come before a segment of each label
     ended: np.ndarray  # (L + 1, Y): ⊕ over all whose last segment has each label and ends there; with skipping, by then
-    tiled: np.ndarray  # (K·Y,): a row of `before` K times
-
-
-class Forward(NamedTuple):
-    """The workspace of the sweep for sums. R is K·Y; with skipping (K + 1)·Y, since what had ended before is one more
-    of the segments there."""
-
-    before: np.ndarray  # (L + 1, Y)
-    ended: np.ndarray  # (L + 1, Y)
+    row: np.ndarray  # (R,): for maxima a row of `before` K times; for sums exponentials of the segments
+    # For sums alone:
     by_end: np.ndarray  # (K, R): a ring; row m % K holds the segments that end at m
-    exps: np.ndarray  # (R,)
     totals: np.ndarray  # (Y,)
     ended_exps: np.ndarray  # (L + 1, Y): exp(ended - ended_top)
     ended_top: np.ndarray  # (L + 1,)
 
 
 class Backward(NamedTuple):
+    """The workspace of the backward sweep, which is for sums."""
+
     beta: np.ndarray  # (L + 1, Y): ⊕ over all that may follow a segment of each label
     ahead: np.ndarray  # (L + 1, Y): ⊕ over all that begins right there, with a segment of each label
     ahead_exps: np.ndarray  # (L + 1, Y): exp(ahead - ahead_top)
@@ -97,38 +92,27 @@ class Backward(NamedTuple):
 
 
 @allocating
-def new_sums_workspace(scores, skip):
-    """Allocate the workspaces of forward-backward. `scores` are a batch's, (B, L, K, Y)."""
+def new_forward(scores, skip, like):
+    """Allocate for scores (B, L, K, Y). `like` has the type of the values: that of the scores, or float64 for sums."""
     num_tokens, max_width, num_labels = scores.shape[1:]
     shape, row = (num_tokens + 1, num_labels), (max_width + skip) * num_labels
-    forward = Forward(
-        np.empty(shape),
-        np.empty(shape),
+    return Forward(
+        np.empty(shape, like.dtype),
+        np.empty(shape, like.dtype),
+        np.empty(row, like.dtype),
         np.empty((max_width, row)),
-        np.empty(row),
         np.empty(num_labels),
         np.empty(shape),
         np.empty(num_tokens + 1),
     )
-    backward = Backward(
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(num_tokens + 1),
-        np.empty(num_labels),
-        np.empty(num_labels),
-    )
-    return forward, backward
 
 
 @allocating
-def new_best_workspace(scores):
-    num_tokens, max_width, num_labels = scores.shape[1:]
-    return Maxima(
-        np.empty((num_tokens + 1, num_labels), scores.dtype),
-        np.empty((num_tokens + 1, num_labels), scores.dtype),
-        np.empty(max_width * num_labels, scores.dtype),
-    )
+def _new_backward(scores):
+    num_tokens, _, num_labels = scores.shape[1:]
+    shape = (num_tokens + 1, num_labels)
+    tops, carried = np.empty(num_tokens + 1), np.empty(num_labels)
+    return Backward(np.empty(shape), np.empty(shape), np.empty(shape), tops, carried, np.empty(num_labels))
 
 
 # ---- The sweeps ------------------------------------------------------------------------------------------------------
@@ -153,7 +137,7 @@ def _sum_forward(scores, transition, weights, offset, length, space, skip):
             if skip is not None:
                 tile(ended[i - 1], 1, segments[count * num_labels :])
                 count += 1
-            sum_by_label(segments, count, ended[i], space.exps, space.totals)
+            sum_by_label(segments, count, ended[i], space.row, space.totals)
             space.ended_top[i] = sum_step(
                 ended[i], transition, weights, offset, before[i], space.ended_exps[i], space.totals
             )
@@ -185,8 +169,8 @@ def max_forward(scores, transition, length, space, skip):
         if skip is None and max_width == 1:
             add(before[i], scores[i, 0], ended[i + 1])
         else:
-            tile(before[i], count, space.tiled)
-            merge_max(space.tiled[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
+            tile(before[i], count, space.row)
+            merge_max(space.row[: count * num_labels], flat_scores[i], flat_ended[(i + 1) * num_labels :])
 
 
 @compiled
@@ -202,12 +186,10 @@ def _sums(first, last, scores, transition, lengths, skip, *sums):
     weights = np.empty(transition.shape)
     offset = transition_weights(transition, weights)
     transposed = np.ascontiguousarray(transition.T), np.ascontiguousarray(weights.T)
-    model, pairs = (
-        (scores, transition, weights, offset, lengths),
-        (np.empty(scores.shape[1] + 1), np.empty_like(weights)),
-    )
-    forward, backward = new_sums_workspace(scores, skip is not None)
-    _both_ways(first, last, model, transposed, forward, backward, pairs, skip, *sums)
+    model = (scores, transition, weights, offset, lengths)
+    pairs = (np.empty(scores.shape[1] + 1), np.empty_like(weights))
+    spaces = (new_forward(scores, skip is not None, transition), _new_backward(scores))
+    _both_ways(first, last, model, transposed, *spaces, pairs, skip, *sums)
 
 
 @compiled
@@ -243,7 +225,7 @@ def _backward(scores, transposed, offset, length, log_partition, forward, backwa
     """ahead[i, y] = ⊕_w scores[i, w-1, y] + beta[i+w, y]; beta[i, y'] = ⊕_y transition[y', y] + onward[y], which is
     ahead[i, y], and with `skip` ⊕_{i' >= i} ahead[i', y]."""
     max_width, num_labels = scores.shape[1:]
-    segments, exps, totals = forward.by_end[0], forward.exps, forward.totals
+    segments, exps, totals = forward.by_end[0], forward.row, forward.totals
     beta, ahead = backward.beta, backward.ahead
     flat_scores = scores.reshape(scores.shape[0], max_width * num_labels)
     flat_beta = beta.reshape(beta.size)
@@ -276,7 +258,7 @@ def _backward(scores, transposed, offset, length, log_partition, forward, backwa
 
 @allocating
 def _best(first, last, scores, *arguments):
-    _trace(first, last, new_best_workspace(scores), scores, *arguments)
+    _trace(first, last, new_forward(scores, False, scores), scores, *arguments)
 
 
 @compiled
