@@ -29,7 +29,7 @@ from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.coverage import Decision
 from spansieve.decoding.listed_spans import above_cutoff
 from spansieve.decoding.prediction import CoveredPrediction, Prediction
-from spansieve.decoding.tag_codec import TagCodec
+from spansieve.decoding.tag_codec import PREFIXES, TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
 Kind = Literal["linear-chain", "semi-markov", "filtered", "nested"]
@@ -69,8 +69,9 @@ class DecoderSettings:
         max_width = None if self.kind == "linear-chain" else self.max_width
         return Support(labels, max_width, takes_nested=self.kind == "nested")
 
-    def limits(self, num_labels: int) -> FilterLimits:
-        return FilterLimits(self.labels_per_span, self.budget).within(num_labels)
+    def num_labels(self, labels: LabelSet) -> int:
+        """Y: the labels with null, or of a linear chain the tags."""
+        return len(labels) if self.kind != "linear-chain" else 1 + len(labels.names) * len(PREFIXES[self.scheme])
 
 
 class Decoded(NamedTuple):
@@ -81,8 +82,8 @@ class Decoded(NamedTuple):
     coverage: np.ndarray | None = None  # (B, L, Y): P(the token is part of an entity of this label), where wanted
     expected: np.ndarray | None = None  # (B, Y), with it: how many entities of this label there are
 
-    def predictions(self, names: Sequence[str]) -> list[Prediction]:
-        """Return the prediction for each sentence, with the names of labels by their ids."""
+    def predictions(self, names: Sequence[str], lengths: np.ndarray) -> list[Prediction]:
+        """Return the prediction for each sentence of these lengths, (B,), with the names of labels by their ids."""
         offsets, start, end, label = self.segments
         labels = np.array(names, object).take(label).tolist()
         # A named tuple's own constructor is Python code, and takes three times as long.
@@ -93,16 +94,15 @@ class Decoded(NamedTuple):
         if self.coverage is None:
             return predictions
         assert self.expected is not None
-        covered = zip(predictions, self.coverage, self.expected)
-        return [CoveredPrediction.of(one, tokens[:, 1:], counts[1:]) for one, tokens, counts in covered]
+        covered = zip(predictions, lengths.tolist(), self.coverage, self.expected)
+        return [CoveredPrediction.of(one, tokens[:n, 1:], counts[1:]) for one, n, tokens, counts in covered]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
     """The shapes of the arrays that a decoder takes; a nested one may do without its transition."""
-    if settings.kind != "linear-chain":
-        return {"transition": (len(labels), len(labels))}
-    num_tags = len(TagCodec(labels, settings.scheme))
-    return {"transition": (num_tags, num_tags), "start": (num_tags,), "end": (num_tags,)}
+    size = settings.num_labels(labels)
+    edges = {"start": (size,), "end": (size,)} if settings.kind == "linear-chain" else {}
+    return {"transition": (size, size), **edges}
 
 
 class Decoder:
@@ -122,11 +122,11 @@ class Decoder:
         self.widened_by: float | None = None  # see `covering`
         self.decision: Decision | None = None
         self._codec = TagCodec(labels, settings.scheme) if settings.kind == "linear-chain" else None
-        num_labels = len(labels) if self._codec is None else len(self._codec)
-        self.shape: tuple[int, ...] = (
-            (num_labels,) if self._codec else (settings.max_width, num_labels)
-        )  # of scores, beyond (B, L)
-        self.num_scores, self.limits = 2 if settings.filters else 1, settings.limits(num_labels)
+        num_labels = settings.num_labels(labels)
+        # Of scores, beyond (B, L).
+        self.shape: tuple[int, ...] = (num_labels,) if self._codec else (settings.max_width, num_labels)
+        self.num_scores = 2 if settings.filters else 1
+        self.limits = FilterLimits(settings.labels_per_span, settings.budget).within(num_labels)
         shapes = decoder_shapes(settings, labels)
         if settings.kind == "nested" and "transition" not in arrays:
             shapes = {}
@@ -169,14 +169,32 @@ class Decoder:
         """Decode the scores of sentences of these lengths (B,), none of them empty: (B, L, Y) of a linear chain, (B, L,
         K, Y) otherwise; of a model that filters the local and the global ones. With rules, one per sentence, that all
         ban the same pairs."""
-        batch = self.batch(self._checked(scores, lengths), lengths)
-        cutoff = None if self.decision is None else self.decision.f1_cutoff
-        if self.decision is None or cutoff is not None:
-            return decode(batch, with_probabilities, rules, self.widened_by is not None, cutoff, self.labels)
-        best = decode(batch, True, rules, self.widened_by is not None)
-        assert best.probabilities is not None
-        segments, probabilities = self.decision.of(best.segments, best.probabilities, best.coverage)
-        return Decoded(segments, probabilities if with_probabilities else None)
+        batch, decision = self.batch(self._checked(scores, lengths), lengths), self.decision
+        cutoff = None if decision is None else decision.f1_cutoff
+        if rules is not None:
+            batch = _given(batch, rules, cutoff)
+        max_score, segments = batch.best()
+        if not (max_score > -np.inf).all():
+            if rules is None:
+                raise ScoreError("a sentence has no possible segmentation: all have a score of -inf")
+            way_out = "two required entities that come one after the other may be a banned pair"
+            raise ConstraintError(f"no segmentation agrees with the constraints: {way_out}")
+        coverage = expected = probabilities = None
+        if self.widened_by is not None:
+            coverage, expected = batch.coverage().clip(0.0, 1.0), batch.expected_counts()
+        if cutoff is not None:
+            likely = batch.likely_segments(cutoff)
+            segments, probabilities = above_cutoff(*likely, cutoff, self.labels, isinstance(batch, NestedScores))
+        elif with_probabilities or decision is not None or any(rule.thresholds for rule in rules or ()):
+            probabilities = batch.probabilities(segments)
+        if probabilities is not None:
+            probabilities = probabilities.clip(0.0, 1.0)
+            if rules is not None:
+                segments, probabilities = _under_rules(segments, probabilities, rules)
+            if decision is not None and cutoff is None:
+                segments, probabilities = decision.of(segments, probabilities, coverage)
+                coverage = expected = None
+        return Decoded(segments, probabilities if with_probabilities else None, coverage, expected)
 
     def batch(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> BatchScores:
         """Take scores as `__call__` does, ready to decode."""
@@ -210,7 +228,8 @@ class Decoder:
         """Filter, and find the best path in the same pass."""
         skip, inputs = self.settings.skip, (local_scores, global_scores, transition, lengths)
         kept = cpu.segments_from_scores(*inputs, skip=skip, threads=self.threads, limits=self.limits)
-        dense, best_path = self._dense(local_scores, global_scores), (kept.max_score, kept.chosen[0])
+        dense, chosen = self._dense(local_scores, global_scores), kept.chosen[0]
+        best_path = kept.max_score, FlatSegments(kept.bounds[1], *kept.nodes[:3, chosen]), chosen
         scored = (FlatSegments(*kept.graph), kept.score, transition, lengths, dense, self.threads)
         return CandidateScores(*scored, skip, best_path)
 
@@ -239,43 +258,11 @@ class Decoder:
         return [np.ascontiguousarray(part) for part in scores]
 
 
-def decode(
-    batch: BatchScores,
-    with_probabilities: bool,
-    rules: Sequence[Rules] | None = None,
-    with_coverage: bool = False,
-    f1_cutoff: float | None = None,
-    labels: LabelSet | None = None,
-) -> Decoded:
-    """Decode the best segments of a batch, with their probabilities and the tokens' coverage where these are wanted.
-    With a cutoff, and the labels, they are those of the largest F1 to be expected, by `above_cutoff`."""
-    if f1_cutoff is not None and any(rule.banned for rule in rules or ()):
+def _given(batch: BatchScores, rules: Sequence[Rules], f1_cutoff: float | None) -> BatchScores:
+    if f1_cutoff is not None and any(rule.banned for rule in rules):
         raise ConstraintError("banned pairs must be decoded by probability, got the objective f1")
-    if any(rule.is_knowledge for rule in rules or ()):
-        assert rules is not None
-        batch = batch.given([rule.known for rule in rules], rules[0].banned)
-    max_score, segments = batch.best()
-    if not (max_score > -np.inf).all():
-        if rules is None:
-            raise ScoreError("a sentence has no possible segmentation: all have a score of -inf")
-        raise ConstraintError(
-            "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
-            "banned pair"
-        )
-    covered = (batch.coverage().clip(0.0, 1.0), batch.expected_counts()) if with_coverage else (None, None)
-    probabilities = None
-    if f1_cutoff is not None:
-        assert labels is not None
-        likely, values = batch.likely_segments(f1_cutoff)
-        segments, probabilities = above_cutoff(likely, values, f1_cutoff, labels, isinstance(batch, NestedScores))
-    elif with_probabilities or any(rule.thresholds for rule in rules or ()):
-        probabilities = batch.probabilities(segments)
-    if probabilities is None:
-        return Decoded(segments, None, *covered)
-    probabilities = probabilities.clip(0.0, 1.0)
-    if rules is not None:
-        segments, probabilities = _under_rules(segments, probabilities, rules)
-    return Decoded(segments, probabilities if with_probabilities else None, *covered)
+    is_known = any(rule.is_knowledge for rule in rules)
+    return batch.given([rule.known for rule in rules], rules[0].banned) if is_known else batch
 
 
 def _under_rules(

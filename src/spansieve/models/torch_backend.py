@@ -14,16 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.kernels import ScoreError
 from spansieve.data.example import Example
-from spansieve.decoding.constraints import Constraints, Rules
+from spansieve.decoding.constraints import Constraints, Rules, Support
 from spansieve.decoding.decoders import Decoded, Decoder
-from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.decoding.prediction import Prediction, Probability
 from spansieve.models.device_decoder import DeviceDecoder, device_decoder
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.persistence.manifest import ModelError
 
 if TYPE_CHECKING:
     from spansieve.models.captured_prediction import CapturedPrediction
@@ -98,14 +96,16 @@ class TorchBackend:
     ) -> None:
         """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. What
         `decoded_by` makes decodes on the host."""
-        check_probability(probability)
-        self.tagger, self.device, self.on_batch = tagger, tagger.device, on_batch
+        self.tagger, self.labels, self.device, self.on_batch = tagger, tagger.labels, tagger.device, on_batch
         self.captured = captured if on_batch is None and self.device.type == "cuda" else None
-        if captured is not None and self.device.type != "cuda" and captured.shapes:
+        if captured is not None and self.device.type != "cuda" and captured.by_shape:
             captured.let_go()  # the tagger was moved
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
-        self.support = tagger.head.decoder_settings.support(tagger.labels)
         self.with_filter, self.decoded_by = probability == "with-filter", decoded_by
+
+    @property
+    def support(self) -> Support:
+        return self.tagger.head.decoder_settings.support(self.labels)
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -166,25 +166,12 @@ class TorchBackend:
     ) -> Callable[[], Decoded]:
         """Start to decode a batch, on the device where there is a kernel for it and there are no rules."""
         if self.depth == 0:
-            decoded = self._on_host([part.numpy() for part in scores], lengths, with_probabilities, rules)
+            decoded = self.decoder([part.numpy() for part in scores], lengths, with_probabilities, rules)
             return lambda: decoded
         if self.device_decoder is None or rules is not None:
             arrays = to_host([part.contiguous() for part in scores])
-            return lambda: self._on_host(arrays(), lengths, with_probabilities, rules)
-        wait = self.device_decoder.decode(scores, device_lengths, lengths, with_probabilities)
-        return lambda: _as_model_error(wait)
-
-    def _on_host(
-        self, scores: Sequence[np.ndarray], lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None
-    ) -> Decoded:
-        return _as_model_error(lambda: self.decoder(scores, lengths, with_probabilities, rules))
-
-
-def _as_model_error(decode: Callable[[], Decoded]) -> Decoded:
-    try:
-        return decode()
-    except ScoreError as error:
-        raise ModelError(f"the model's weights give no scores to decode: {error}") from error
+            return lambda: self.decoder(arrays(), lengths, with_probabilities, rules)
+        return self.device_decoder.decode(scores, device_lengths, lengths, with_probabilities)
 
 
 def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:

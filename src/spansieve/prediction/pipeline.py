@@ -19,7 +19,7 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
-from spansieve.decoding.prediction import Probability
+from spansieve.decoding.prediction import Probability, check_probability
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
@@ -63,6 +63,7 @@ class Pipeline:
         """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
         if precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
+        check_probability(probability)
         kind = "cuda" if tagger.device.type == "cuda" else "cpu"
         batch_tokens = BATCH_TOKENS[kind] if batch_tokens is None else batch_tokens
         if batch_tokens < 1:

@@ -78,9 +78,8 @@ class Predictor(TextPredictor):
             with evaluating(self.tagger):
                 self.captured.warm_up(seconds)
 
-    def _run(self, sentences, decoded_by, probabilities, constraints, covers=False) -> list[Prediction]:
-        captured = None if covers else self.captured
-        options = (self.batch_tokens, self.probability, constraints, captured, decoded_by)
+    def _run(self, sentences, decoded_by, probabilities, constraints) -> list[Prediction]:
+        options = (self.batch_tokens, self.probability, constraints, self.captured, decoded_by)
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def predict_in_batches(self, texts, constraints, probabilities, sentences, threshold) -> list[list[Entity]]:

@@ -15,7 +15,6 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from spansieve.crf.kernels import ScoreError
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Rules
 from spansieve.decoding.decoders import Decoded, Decoder, decoder_shapes
@@ -86,7 +85,7 @@ class OnnxPredictor(TextPredictor):
         super().__init__(*about, tokenizer, batch_tokens, probability)
         self.description, self.backend = description, backend
 
-    def _run(self, sentences, decoded_by, probabilities, constraints, covers=False) -> list[Prediction]:
+    def _run(self, sentences, decoded_by, probabilities, constraints) -> list[Prediction]:
         backend = self.backend.decoded_by(decoded_by)
         return predict_with(backend, sentences, probabilities, constraints, self.batch_tokens)
 
@@ -97,7 +96,7 @@ class OnnxBackend:
     depth = 0
 
     def __init__(self, description: Description, encoder: Encoder, scorers: Session, decoder: Decoder) -> None:
-        self.support = description.decoder.support(description.labels)
+        self.labels, self.support = description.labels, description.decoder.support(description.labels)
         self.sizes, self.features = encoder.sizes, encoder.features
         self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
         # Spans that start in one block of tokens end in the next.
@@ -115,10 +114,7 @@ class OnnxBackend:
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded]:
         scores = self._scores(self._encoder.vectors(batch.features))
-        try:
-            decoded = self._decoder(scores, batch.lengths, with_probabilities, rules)
-        except ScoreError as error:
-            raise ModelError(f"the export's graphs give no scores to decode: {error}") from error
+        decoded = self._decoder(scores, batch.lengths, with_probabilities, rules)
         return lambda: decoded
 
     def _scores(self, vectors: np.ndarray) -> list[np.ndarray]:
