@@ -71,7 +71,7 @@ class DecoderSettings:
 
     def num_labels(self, labels: LabelSet) -> int:
         """Y: the labels with null, or of a linear chain the tags."""
-        return len(labels) if self.kind != "linear-chain" else 1 + len(labels.names) * len(PREFIXES[self.scheme])
+        return 1 + len(labels.names) * (len(PREFIXES[self.scheme]) if self.kind == "linear-chain" else 1)
 
 
 class Decoded(NamedTuple):

@@ -5,7 +5,7 @@ Axes: B sentences, L tokens, K widths, Y labels, D features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,6 +97,7 @@ class TorchBackend:
         """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. What
         `decoded_by` makes decodes on the host."""
         self.tagger, self.labels, self.device, self.on_batch = tagger, tagger.labels, tagger.device, on_batch
+        self.sizes, self.features = tagger.encoder.sizes, tagger.encoder.features
         self.captured = captured if on_batch is None and self.device.type == "cuda" else None
         if captured is not None and self.device.type != "cuda" and captured.by_shape:
             captured.let_go()  # the tagger was moved
@@ -120,12 +121,6 @@ class TorchBackend:
             return None
         return device_decoder(self.decoder, self.device)
 
-    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        return self.tagger.encoder.sizes(sentences)
-
-    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        return self.tagger.encoder.features(sentences)
-
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded]:
@@ -148,13 +143,11 @@ class TorchBackend:
 
     def on_device(self, batch: PreparedBatch) -> Batch:
         """Copy a batch to the device by way of pinned memory, so that the host need not wait."""
-        features: Mapping[str, Any] = batch.features
-        made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths))
-        return made.to(self.device)
-
-    def _pinned(self, array: np.ndarray | Tensor) -> Tensor:
-        tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
-        return tensor.pin_memory() if self.device.type == "cuda" else tensor
+        tensors = [torch.as_tensor(array) for array in (*batch.features.values(), batch.lengths)]
+        if self.device.type == "cuda":
+            tensors = [tensor.pin_memory() for tensor in tensors]
+        *features, lengths = tensors
+        return Batch(dict(zip(batch.features, features)), lengths).to(self.device)
 
     def decode(
         self,
