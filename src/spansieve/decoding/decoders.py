@@ -28,7 +28,7 @@ from spansieve.decoding.batch_scores import (
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.coverage import Decision
 from spansieve.decoding.listed_spans import above_cutoff
-from spansieve.decoding.prediction import CoveredPrediction, Prediction
+from spansieve.decoding.prediction import Prediction
 from spansieve.decoding.tag_codec import PREFIXES, TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
@@ -91,11 +91,10 @@ class Decoded(NamedTuple):
         values, bounds = None if self.probabilities is None else self.probabilities.tolist(), offsets.tolist()
         rows = zip(bounds, bounds[1:])
         predictions = [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in rows]
-        if self.coverage is None:
+        if self.coverage is None or self.expected is None:
             return predictions
-        assert self.expected is not None
-        covered = zip(predictions, lengths.tolist(), self.coverage, self.expected)
-        return [CoveredPrediction.of(one, tokens[:n, 1:], counts[1:]) for one, n, tokens, counts in covered]
+        covered = zip(predictions, lengths.tolist(), self.coverage[..., 1:], self.expected[:, 1:])
+        return [one._replace(coverage=tokens[:n], expected=counts) for one, n, tokens, counts in covered]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
@@ -154,8 +153,9 @@ class Decoder:
         return decoder
 
     def deciding(self, decision: Decision) -> Decoder:
-        """Return a decoder that takes something else than the best segmentation."""
-        decoder = copy(self) if decision.cover is None else self.covering(decision.margin)
+        """Return a decoder that takes something else than the best segmentation, or has the coverage with it."""
+        needs_coverage = decision.with_coverage or decision.cover is not None
+        decoder = self.covering(decision.margin) if needs_coverage else copy(self)
         decoder.decision = decision
         return decoder
 
@@ -191,7 +191,7 @@ class Decoder:
             probabilities = probabilities.clip(0.0, 1.0)
             if rules is not None:
                 segments, probabilities = _under_rules(segments, probabilities, rules)
-            if decision is not None and cutoff is None:
+            if decision is not None and not decision.with_coverage and cutoff is None:
                 segments, probabilities = decision.of(segments, probabilities, coverage)
                 coverage = expected = None
         return Decoded(segments, probabilities if with_probabilities else None, coverage, expected)

@@ -100,7 +100,7 @@ class CapturedPrediction:
             if self._weights is None or not self._weights.are_in_use():  # looked up while the device works
                 self.let_go()
                 return None
-            if rules or backend.with_filter or backend.decoded_by or not captured.decodes:
+            if rules or backend.with_filter or backend.decision or not captured.decodes:
                 with torch.inference_mode():
                     scores, lengths = captured.scores_of(batch)
                     return backend.decode(scores, lengths, batch.lengths, with_probabilities, rules)

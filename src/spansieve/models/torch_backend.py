@@ -16,6 +16,7 @@ from torch import Tensor
 
 from spansieve.data.example import Example
 from spansieve.decoding.constraints import Constraints, Rules, Support
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.decoders import Decoded, Decoder
 from spansieve.decoding.prediction import Prediction, Probability
 from spansieve.models.device_decoder import DeviceDecoder, device_decoder
@@ -37,7 +38,6 @@ class Scored(NamedTuple):
 
 
 OnBatch = Callable[[Any, Scored], None]  # which of the sentences, and their scores
-DecodedBy = Callable[[Decoder], Decoder]  # the decoder to take in place of the model's own
 
 
 def predict_segments(
@@ -49,12 +49,12 @@ def predict_segments(
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
     captured: CapturedPrediction | None = None,
-    decoded_by: DecodedBy | None = None,
+    decision: Decision | None = None,
 ) -> list[Prediction]:
-    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch;
-    `decoded_by` makes another decoder of the model's own."""
+    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch; a
+    `decision` takes something else than the best set."""
     with evaluating(tagger):
-        backend = TorchBackend(tagger, probability, on_batch, captured, decoded_by)
+        backend = TorchBackend(tagger, probability, on_batch, captured, decision)
         return predict_with(backend, sentences, with_probabilities, constraints, batch_tokens)
 
 
@@ -92,17 +92,17 @@ class TorchBackend:
         probability: Probability = "given-candidates",
         on_batch: OnBatch | None = None,
         captured: CapturedPrediction | None = None,
-        decoded_by: DecodedBy | None = None,
+        decision: Decision | None = None,
     ) -> None:
-        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. What
-        `decoded_by` makes decodes on the host."""
+        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. A
+        `decision` is made on the host."""
         self.tagger, self.labels, self.device, self.on_batch = tagger, tagger.labels, tagger.device, on_batch
         self.sizes, self.features = tagger.encoder.sizes, tagger.encoder.features
         self.captured = captured if on_batch is None and self.device.type == "cuda" else None
         if captured is not None and self.device.type != "cuda" and captured.by_shape:
             captured.let_go()  # the tagger was moved
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
-        self.with_filter, self.decoded_by = probability == "with-filter", decoded_by
+        self.with_filter, self.decision = probability == "with-filter", decision
 
     @property
     def support(self) -> Support:
@@ -113,11 +113,11 @@ class TorchBackend:
         """The decoder of scores on the host. To make it waits for the device."""
         threads = torch.get_num_threads() if self.depth == 0 else 1
         decoder = self.tagger.head.decoder(threads, self.with_filter)
-        return decoder if self.decoded_by is None else self.decoded_by(decoder)
+        return decoder if self.decision is None else decoder.deciding(self.decision)
 
     @cached_property
     def device_decoder(self) -> DeviceDecoder | None:
-        if self.device.type != "cuda" or self.decoded_by is not None:
+        if self.device.type != "cuda" or self.decision is not None:
             return None
         return device_decoder(self.decoder, self.device)
 

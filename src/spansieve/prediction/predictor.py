@@ -10,10 +10,11 @@ from typing import NamedTuple, overload
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.captured_prediction import CapturedPrediction
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import DecodedBy, evaluating, graph_counter, predict_segments
+from spansieve.models.torch_backend import evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
 from spansieve.prediction.feature_workers import Preparer
 from spansieve.prediction.pipeline import Pipeline
@@ -78,8 +79,8 @@ class Predictor(TextPredictor):
             with evaluating(self.tagger):
                 self.captured.warm_up(seconds)
 
-    def _run(self, sentences, decoded_by, probabilities, constraints) -> list[Prediction]:
-        options = (self.batch_tokens, self.probability, constraints, self.captured, decoded_by)
+    def _run(self, sentences, decision, probabilities, constraints) -> list[Prediction]:
+        options = (self.batch_tokens, self.probability, constraints, self.captured, decision)
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def predict_in_batches(self, texts, constraints, probabilities, sentences, threshold) -> list[list[Entity]]:
@@ -112,11 +113,11 @@ class Predictor(TextPredictor):
         """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
         if not any(wanted):
             return super().explain_tokens(sentences, wanted, constraints)
-        options = (self.batch_tokens, self.decoded_by(constraints))
+        options = (self.batch_tokens, self.decision_under(constraints))
         return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
-        options = (self.batch_tokens, self.probability, self.decoded_by(None))
+        options = (self.batch_tokens, self.probability, self.decision_under(None))
         return predict_with_outcomes(self.tagger, examples, True, *options)
 
     @overload
@@ -177,12 +178,12 @@ def predict_with_outcomes(
     with_probabilities: bool = False,
     batch_tokens: int | None = None,
     probability: Probability = "given-candidates",
-    decoded_by: DecodedBy | None = None,
+    decision: Decision | None = None,
 ) -> tuple[list[Prediction], GoldOutcomes | None]:
     """Predict, and analyse the errors of a filtered model, in one pass."""
     counts, count = graph_counter(tagger, examples)
     sentences = [example.tokens for example in examples]
-    options = (batch_tokens, probability, None, None, decoded_by)
+    options = (batch_tokens, probability, None, None, decision)
     predictions = predict_segments(tagger, sentences, with_probabilities, count, *options)
     if count is None:
         return predictions, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, NamedTuple, overload
 
@@ -11,7 +11,7 @@ from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, placed, with_threshold
 from spansieve.decoding.coverage import Coverage, Decision, coverage_of
-from spansieve.decoding.decoders import Decoder, DecoderSettings
+from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
 from spansieve.segments import Entity, LabelSet
 
@@ -80,19 +80,13 @@ class TextPredictor(ABC):
         self.decision, self.objective = decision_of(self.promise, objective, self.labels), objective
         return self
 
-    def decoded_by(self, constraints: Sequence[Constraints | None] | None) -> Callable[[Decoder], Decoder] | None:
-        """How the promise decodes, or the objective; None where the most probable set is wanted."""
+    def decision_under(self, constraints: Sequence[Constraints | None] | None) -> Decision | None:
+        """What the promise decodes, or the objective; None where the most probable set is wanted."""
         if self.promise is not None and any(constraints or ()):
             raise ConstraintError(
                 "constraints and thresholds must be left out under a guarantee: it is of what the model decides alone"
             )
-        decision = self.decision
-        return None if decision is None else lambda decoder: decoder.deciding(decision)
-
-    def covered_by(self, margin: float) -> Callable[[Decoder], Decoder]:
-        """How coverage is decoded, beside what the objective takes."""
-        aim = self.decision if self.promise is None else None
-        return lambda decoder: (decoder if aim is None else decoder.deciding(aim)).covering(margin)
+        return self.decision
 
     def predict_tokens(
         self,
@@ -101,22 +95,23 @@ class TextPredictor(ABC):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        return self._run(sentences, self.decoded_by(constraints), probabilities, constraints)
+        return self._run(sentences, self.decision_under(constraints), probabilities, constraints)
 
     def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
         """Predict sentences that are tokens already, with the coverage of each token: P(it is part of an entity of this
         label). The margin of a filter is larger by so much; infinity keeps all spans."""
-        return self._run(sentences, self.covered_by(margin), True, None)
+        cutoff = None if self.decision is None else self.decision.f1_cutoff
+        return self._run(sentences, Decision(f1_cutoff=cutoff, margin=margin, with_coverage=True), True, None)
 
     @abstractmethod
     def _run(
         self,
         sentences: Sequence[Sequence[str]],
-        decoded_by: Callable[[Decoder], Decoder] | None,
+        decision: Decision | None,
         probabilities: bool,
         constraints: Sequence[Constraints | None] | None,
     ) -> list[Prediction]:
-        """Run the model over sentences of tokens, with the decoder that `decoded_by` makes of its own."""
+        """Run the model over sentences of tokens."""
 
     def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
         """Do in advance what the first predictions would have to wait for: compile kernels and, on a GPU, capture the

@@ -17,6 +17,7 @@ import numpy as np
 
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Rules
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.decoders import Decoded, Decoder, decoder_shapes
 from spansieve.decoding.prediction import Prediction, Probability, check_probability
 from spansieve.models.inference import PreparedBatch, predict_with
@@ -85,8 +86,8 @@ class OnnxPredictor(TextPredictor):
         super().__init__(*about, tokenizer, batch_tokens, probability)
         self.description, self.backend = description, backend
 
-    def _run(self, sentences, decoded_by, probabilities, constraints) -> list[Prediction]:
-        backend = self.backend.decoded_by(decoded_by)
+    def _run(self, sentences, decision, probabilities, constraints) -> list[Prediction]:
+        backend = self.backend if decision is None else self.backend.deciding(decision)
         return predict_with(backend, sentences, probabilities, constraints, self.batch_tokens)
 
 
@@ -102,12 +103,10 @@ class OnnxBackend:
         # Spans that start in one block of tokens end in the next.
         self._beyond = (self.support.max_width or 1) - 1
 
-    def decoded_by(self, make: Callable[[Decoder], Decoder] | None) -> OnnxBackend:
-        """Return the same model with another decoder, made of its own."""
-        if make is None:
-            return self
+    def deciding(self, decision: Decision) -> OnnxBackend:
+        """Return the same model with a decoder that takes something else than the best segmentation."""
         backend = copy(self)
-        backend._decoder = make(self._decoder)
+        backend._decoder = self._decoder.deciding(decision)
         return backend
 
     def launch(
