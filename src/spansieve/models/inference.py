@@ -126,12 +126,9 @@ def _rules_of_sentences(
     shared: dict[int, Rules] = {}
     rules = []
     for own, sentence in zip(constraints, sentences):
-        if own is None or own.has_spans:
-            rules.append(support.rules(own, sentence))
-        else:
-            if id(own) not in shared:
-                shared[id(own)] = support.rules(own, sentence)
-            rules.append(shared[id(own)])
+        if own is None or own.has_spans or id(own) not in shared:
+            shared[id(own)] = support.rules(own, sentence)
+        rules.append(shared[id(own)])
     return rules
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
-from spansieve.decoding.prediction import Probability, check_probability
+from spansieve.decoding.prediction import Probability, check_choice
 from spansieve.models.inference import PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
@@ -60,9 +60,8 @@ class Pipeline:
         preparer: Preparer | None = None,
     ) -> None:
         """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
-        if precision not in get_args(Precision):
-            raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
-        check_probability(probability)
+        check_choice("precision", precision, Precision)
+        check_choice("probability", probability, Probability)
         kind = "cuda" if tagger.device.type == "cuda" else "cpu"
         batch_tokens = BATCH_TOKENS[kind] if batch_tokens is None else batch_tokens
         if batch_tokens < 1:

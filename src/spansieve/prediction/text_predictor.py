@@ -12,7 +12,7 @@ from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens
 from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, placed, with_threshold
 from spansieve.decoding.coverage import Coverage, Decision, coverage_of
 from spansieve.decoding.decoders import DecoderSettings
-from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
+from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_choice
 from spansieve.segments import Entity, LabelSet
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TextPredictor(ABC):
         decoder, among them whether it filters and whether it nests."""
         if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
-        check_probability(probability)
+        check_choice("probability", probability, Probability)
         self.labels, self.head, self.decoder_settings = labels.names, head, decoder_settings
         self.tokenizer, self.batch_tokens, self.probability = tokenizer, batch_tokens, probability
         self.promise: Promise | None = None  # that all predictions are under

@@ -19,7 +19,7 @@ from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Rules
 from spansieve.decoding.coverage import Decision
 from spansieve.decoding.decoders import Decoded, Decoder, decoder_shapes
-from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.decoding.prediction import Prediction, Probability, check_choice
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
@@ -51,7 +51,7 @@ def load(
     """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default OMP_NUM_THREADS or one for
     each core. Needs no network and no torch, and runs no code from the folder. `guarantee` and `objective` are as
     `spansieve.load` has them."""
-    check_probability(probability)
+    check_choice("probability", probability, Probability)
     folder, threads = Path(folder), threads or openmp_threads()
     promise = None if guarantee is None else promise_for(folder, guarantee)
     description = read_description(folder)
