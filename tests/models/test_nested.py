@@ -112,11 +112,11 @@ def test_probabilities_are_those_of_the_distribution(folder):
     with torch.no_grad():  # the k best come by gradients, which inference mode has none of
         distribution = tagger.distribution(tagger.batch([["FC", "Ulm", "won", "."]]))
         found = [list(tagger.head.entities(mode)) for mode in distribution.mode]
-        (prediction,) = predict_segments(tagger, [["FC", "Ulm", "won", "."]], with_probabilities=True)
+        ((_, probabilities),) = predict_segments(tagger, [["FC", "Ulm", "won", "."]], with_probabilities=True)
         listed = [
             (one, math.exp(score - distribution.log_partition.item())) for one, score in distribution.top_k(50)[0]
         ]
-    for segment, share in zip(found[0], prediction.probabilities, strict=True):
+    for segment, share in zip(found[0], probabilities, strict=True):
         assert math.isclose(share, sum(p for one, p in listed if segment in one), abs_tol=1e-3)
 
 

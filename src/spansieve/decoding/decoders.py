@@ -28,11 +28,12 @@ from spansieve.decoding.batch_scores import (
 from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.coverage import Decision
 from spansieve.decoding.listed_spans import above_cutoff
-from spansieve.decoding.prediction import Prediction
+from spansieve.decoding.prediction import CoveredPrediction, Prediction
 from spansieve.decoding.tag_codec import PREFIXES, TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
 Kind = Literal["linear-chain", "semi-markov", "filtered", "nested"]
+NO_TRANSITION = np.zeros((1, 1), np.float32)  # of nested candidates whose labels are free
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Decoded(NamedTuple):
         if self.coverage is None or self.expected is None:
             return predictions
         covered = zip(predictions, lengths.tolist(), self.coverage[..., 1:], self.expected[:, 1:])
-        return [one._replace(coverage=tokens[:n], expected=counts) for one, n, tokens, counts in covered]
+        return [CoveredPrediction.of(one, tokens[:n], counts) for one, n, tokens, counts in covered]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
@@ -198,51 +199,39 @@ class Decoder:
 
     def batch(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> BatchScores:
         """Take scores as `__call__` does, ready to decode."""
-        kind, transition = self.settings.kind, self.arrays.get("transition")
-        if self.widened_by and self.settings.filters:
-            scores = [_lowered_null(scores[0], self.widened_by), scores[1]]
-        if kind == "nested":
-            return self._nested(scores[0], scores[1], transition, lengths)
-        assert transition is not None
-        if kind == "filtered":
-            return self._filtered(scores[0], scores[1], transition, lengths)
-        (dense,) = scores
-        _check_numbers(dense)
-        if kind == "linear-chain":
-            return self._chain(dense, transition, lengths)
+        if self.settings.kind != "filtered" and not scores[-1].max(initial=0) < np.inf:  # there the kernel checks
+            raise ScoreError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")
+        if self.settings.filters:
+            return self._candidates(scores[0], scores[1], lengths)
+        (dense,), transition = scores, self.arrays["transition"]
+        if self._codec is not None:
+            dense = dense.copy()
+            dense[:, 0] += self.arrays["start"]
+            dense[np.arange(len(dense)), lengths - 1] += self.arrays["end"]
+            return ChainScores(dense, transition, lengths, self._codec, self.threads)
         if self.settings.unit_null:
             dense = dense.copy()
             dense[:, :, 1:, 0] = -np.inf
         return SegmentScores(dense, transition, lengths, self.threads)
 
-    def _chain(self, scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> ChainScores:
-        assert self._codec is not None
-        scores = scores.copy()
-        scores[:, 0] += self.arrays["start"]
-        scores[np.arange(len(scores)), lengths - 1] += self.arrays["end"]
-        return ChainScores(scores, transition, lengths, self._codec, self.threads)
-
-    def _filtered(
-        self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray
-    ) -> CandidateScores:
-        """Filter, and find the best path in the same pass."""
-        skip, inputs = self.settings.skip, (local_scores, global_scores, transition, lengths)
-        kept = cpu.segments_from_scores(*inputs, skip=skip, threads=self.threads, limits=self.limits)
-        dense, chosen = self._dense(local_scores, global_scores), kept.chosen[0]
-        best_path = kept.max_score, FlatSegments(kept.bounds[1], *kept.nodes[:3, chosen]), chosen
+    def _candidates(
+        self, local_scores: np.ndarray, global_scores: np.ndarray, lengths: np.ndarray
+    ) -> CandidateScores | NestedScores:
+        """Filter, and find the best path in the same pass, unless candidates nest."""
+        is_nested, skip, transition = self.settings.kind == "nested", self.settings.skip, self.arrays.get("transition")
+        if self.widened_by:
+            local_scores = local_scores.copy()
+            local_scores[..., 0] -= np.float32(self.widened_by)
+        inputs = (local_scores, global_scores, NO_TRANSITION if transition is None else transition, lengths)
+        options = {"find_best": not is_nested, "limits": self.limits, "threads": self.threads}
+        kept = cpu.segments_from_scores(*inputs, skip=skip, **options)
+        dense = DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
         scored = (FlatSegments(*kept.graph), kept.score, transition, lengths, dense, self.threads)
+        if is_nested:
+            return NestedScores(*scored)
+        chosen = kept.chosen[0]
+        best_path = kept.max_score, FlatSegments(kept.bounds[1], *kept.nodes[:3, chosen]), chosen
         return CandidateScores(*scored, skip, best_path)
-
-    def _nested(
-        self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray | None, lengths: np.ndarray
-    ) -> NestedScores:
-        _check_numbers(global_scores)
-        kept = cpu.filter_spans(local_scores, lengths, threads=self.threads, limits=self.limits)
-        segments, dense = FlatSegments(*kept.graph), self._dense(local_scores, global_scores)
-        return NestedScores(segments, dense.of_segments(segments), transition, lengths, dense, self.threads)
-
-    def _dense(self, local_scores: np.ndarray, global_scores: np.ndarray) -> DenseScores:
-        return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
 
     def _checked(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> list[np.ndarray]:
         """Check that the scores are of these sentences. Widths beyond the longest of them may have been left out."""
@@ -276,14 +265,3 @@ def _under_rules(
     pairs = zip(of_segment, probabilities.tolist())
     is_kept = np.array([not rule.is_below(segment, value) for (rule, segment), value in pairs], bool)
     return segments.where(is_kept), probabilities[is_kept]
-
-
-def _lowered_null(local_scores: np.ndarray, margin: float) -> np.ndarray:
-    local_scores = local_scores.copy()
-    local_scores[..., 0] -= np.float32(margin)
-    return local_scores
-
-
-def _check_numbers(scores: np.ndarray) -> None:
-    if not scores.max(initial=0) < np.inf:
-        raise ScoreError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")

@@ -20,10 +20,36 @@ class Prediction(NamedTuple):
 
     segments: list[NamedSegment]
     probabilities: list[float] | None  # of each segment, where they were wanted
-    # Where coverage was wanted: P(the token is part of an entity of this label), (L, labels), and how many entities of
-    # each label are expected, (labels,).
-    coverage: np.ndarray | None = None
-    expected: np.ndarray | None = None
+
+    @property
+    def coverage(self) -> np.ndarray | None:
+        """P(the token is part of an entity of this label), (L, labels), where it was wanted."""
+        return None
+
+    @property
+    def expected(self) -> np.ndarray | None:
+        """How many entities of each label there are by the model, (labels,), where coverage was wanted."""
+        return None
+
+
+class CoveredPrediction(Prediction):
+    """A prediction with its coverage. As a tuple it is a prediction like any other."""
+
+    _covered: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, prediction: Prediction, coverage: np.ndarray, expected: np.ndarray) -> CoveredPrediction:
+        made = cls(*prediction)
+        made._covered = coverage, expected
+        return made
+
+    @property
+    def coverage(self) -> np.ndarray:
+        return self._covered[0]
+
+    @property
+    def expected(self) -> np.ndarray:
+        return self._covered[1]
 
 
 class KBest(NamedTuple):
