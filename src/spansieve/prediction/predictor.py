@@ -10,7 +10,6 @@ from typing import NamedTuple, overload
 from spansieve.data.example import Example
 from spansieve.data.tokenizer import Token, Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Constraints
-from spansieve.decoding.coverage import Decision
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.captured_prediction import CapturedPrediction
 from spansieve.models.tagger import Tagger
@@ -117,8 +116,19 @@ class Predictor(TextPredictor):
         return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
-        options = (self.batch_tokens, self.probability, self.decision_under(None))
-        return predict_with_outcomes(self.tagger, examples, True, *options)
+        """Predict labelled sentences, with probabilities, and analyse the errors of a filtered model in one pass."""
+        tagger, (counts, count) = self.tagger, graph_counter(self.tagger, examples)
+        options = (self.batch_tokens, self.probability, None, None, self.decision)
+        predictions = predict_segments(tagger, [example.tokens for example in examples], True, count, *options)
+        if count is None:
+            return predictions, None
+        gold = sum(len({*example.segments}) for example in examples)
+        known = [segment for example in examples for segment in tagger.known_segments(example)]
+        fitting = sum(map(tagger.head.fits, known))
+        kept = sum(batch.gold_kept for batch in counts)
+        found = sum(len({*example.segments} & {*one.segments}) for example, one in zip(examples, predictions))
+        lost = (gold - len(known), len(known) - fitting, fitting - kept, kept - found)
+        return predictions, GoldOutcomes(gold, *lost, found)
 
     @overload
     def analyse(  # type: ignore[overload-overlap]
@@ -154,9 +164,6 @@ def _analysis(text: str, tokens: list[Token], explanation: Explanation) -> Analy
     return Analysis(tokens[0].start, tokens[-1].end, tokens, entities, alternatives, *sureness)
 
 
-# ---- Error analysis of a filtered model ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class GoldOutcomes:
     """The error analysis of gold segments: found, or where they were lost. Each counts once, so that they add up."""
@@ -170,27 +177,3 @@ class GoldOutcomes:
 
     def to_dict(self) -> dict[str, int]:
         return asdict(self)
-
-
-def predict_with_outcomes(
-    tagger: Tagger,
-    examples: Sequence[Example],
-    with_probabilities: bool = False,
-    batch_tokens: int | None = None,
-    probability: Probability = "given-candidates",
-    decision: Decision | None = None,
-) -> tuple[list[Prediction], GoldOutcomes | None]:
-    """Predict, and analyse the errors of a filtered model, in one pass."""
-    counts, count = graph_counter(tagger, examples)
-    sentences = [example.tokens for example in examples]
-    options = (batch_tokens, probability, None, None, decision)
-    predictions = predict_segments(tagger, sentences, with_probabilities, count, *options)
-    if count is None:
-        return predictions, None
-    gold = sum(len({*example.segments}) for example in examples)
-    known = [segment for example in examples for segment in tagger.known_segments(example)]
-    fitting = sum(tagger.head.fits(segment) for segment in known)
-    kept = sum(batch.gold_kept for batch in counts)
-    found = sum(len({*example.segments} & {*one.segments}) for example, one in zip(examples, predictions))
-    lost = (gold - len(known), len(known) - fitting, fitting - kept, kept - found)
-    return predictions, GoldOutcomes(gold, *lost, found)
