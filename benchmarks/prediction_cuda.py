@@ -145,7 +145,7 @@ def _parts(predictor: Predictor, texts: Sequence[str]) -> list[Row]:
         marks.append(time.perf_counter())
         decoded = wait()
         marks.append(time.perf_counter())
-        entities_of(text, pieces[0].tokens, decoded.predictions(names)[0])
+        entities_of(text, pieces[0].tokens, decoded.predictions(names, batch.lengths)[0])
         marks.append(time.perf_counter())
         for times, begin, end in zip(spent, marks, marks[1:]):
             times.append(end - begin)

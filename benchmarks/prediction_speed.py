@@ -131,7 +131,7 @@ def _read(tagger: Tagger, batches: Sequence[PreparedBatch]) -> None:
 def _predict(tagger: Tagger, batches: Sequence[PreparedBatch]) -> list[Prediction]:
     """What `predict` does with batches."""
     backend, names = TorchBackend(tagger), ("", *tagger.labels)
-    return [one for batch in batches for one in backend.launch(batch, True, None)().predictions(names)]
+    return [one for batch in batches for one in backend.launch(batch, True, None)().predictions(names, batch.lengths)]
 
 
 @torch.inference_mode()
@@ -145,7 +145,7 @@ def _predict_by_parts(tagger: Tagger, batches: Sequence[PreparedBatch], shares: 
         marks.append(Took.now())
         scores = tagger.head.scores(vectors)
         marks.append(Took.now())
-        backend.decode(scores, batch.lengths, prepared.lengths, True, None)().predictions(names)
+        backend.decode(scores, batch.lengths, prepared.lengths, True, None)().predictions(names, prepared.lengths)
         marks.append(Took.now())
         parts = [[b - a for a, b in zip(*both)] for both in zip(marks, marks[1:])]
         spent = [Took(*map(sum, zip(total, part))) for total, part in zip(spent, parts)]

@@ -25,30 +25,20 @@ ROOT = Path(__file__).parents[1]
 HOME = str(ROOT / "src" / "spansieve") + "/"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MAX_FILES = 15
-# What lies beside the way of a prediction: bases, options, checks and helpers of a few lines.
+# Beside the way from a text to its entities: what any head has, and the compiled code behind the scores and the sums.
 BESIDE = {
-    *("_lazy.py", "cli/__init__.py", "cli/inputs.py", "cli/options.py", "cli/outputs.py", "config.py"),
+    *("models/head.py", "crf/losses.py", "nn/span_hidden_layer.py"),
+    *("crf/kernels/__init__.py", "crf/kernels/cpu/jit.py", "crf/kernels/cpu/filtered_sweeps.py"),
+}
+# What a command does before and after: options and output, loading, checks, compiling.
+OF_COMMAND = {
+    *("_lazy.py", "cli/__init__.py", "cli/inputs.py", "cli/options.py", "config.py", "segments.py"),
     *("integrations/hub.py", "persistence/atomic.py", "persistence/manifest.py", "models/storage.py"),
+    *("prediction/onnx/folder.py", "models/heads.py", "models/filtered.py", "nn/encoder.py"),
     "models/captured_prediction.py",  # which is for a GPU
-    *("prediction/onnx/folder.py", "models/heads.py", "models/head.py", "models/filtered.py", "nn/encoder.py"),
-    *(
-        "segments.py",
-        "decoding/constraints.py",
-        "decoding/coverage.py",
-        "decoding/prediction.py",
-        "nn/span_hidden_layer.py",
-    ),
-    *(
-        "crf/evidence.py",
-        "crf/flat_segments.py",
-        "crf/losses.py",
-        "data/alignment.py",
-        "data/overlap_resolution.py",
-        "data/formats/files.py",
-        "data/formats/jsonl.py",
-    ),
-    *("crf/kernels/__init__.py", "crf/kernels/cpu/jit.py", "crf/kernels/cpu/simd.py"),
-    "crf/kernels/cpu/filtered_sweeps.py",
+    *("decoding/constraints.py", "decoding/coverage.py", "decoding/prediction.py"),
+    *("data/alignment.py", "data/formats/files.py", "data/formats/jsonl.py"),
+    "crf/kernels/cpu/simd.py",
 }
 
 
@@ -88,7 +78,13 @@ def test_predict(terminal, predictor, tmp_path):
     files = files_run(lambda: terminal("predict", str(tmp_path / "model"), "we went to Paris"))
     assert len(expected) <= MAX_FILES
     assert set(expected) <= files
-    assert files - set(expected) <= BESIDE
+    assert files - set(expected) <= BESIDE | OF_COMMAND
+
+
+def test_predict_by_a_loaded_model(predictor):
+    predictor.predict("we met")  # which imports, and may compile
+    files = files_run(lambda: predictor.predict("we went to Paris"))
+    assert files == {*walk("`spansieve predict MODEL TEXT`**"), *BESIDE} - {"cli/predict.py"}
 
 
 def test_train(tmp_path, terminal):
@@ -122,4 +118,5 @@ def test_log_partition():
     files = files_run(lambda: FilteredSemiMarkov.from_scores(*inputs).log_partition)
     expected = walk("`FilteredSemiMarkov.from_scores(…).log_partition`**")
     assert set(expected) <= files
-    assert files - set(expected) <= BESIDE | {"crf/candidates.py", "crf/validation.py"}
+    compiling = {"_lazy.py", "crf/kernels/cpu/jit.py", "crf/kernels/cpu/simd.py"}
+    assert files - set(expected) <= {"crf/candidates.py", "crf/validation.py", *compiling}

@@ -37,7 +37,7 @@ from spansieve.models.storage import load_model
 from spansieve.models.torch_backend import predict_segments
 from spansieve.persistence.atomic import write_durably
 from spansieve.prediction.onnx.session import usable_cores
-from spansieve.prediction.predictor import GoldOutcomes, predict_with_outcomes
+from spansieve.prediction.predictor import GoldOutcomes, Predictor
 from spansieve.segments import NamedSegment
 from spansieve.training.run import train
 from spansieve.training.run_folder import CHECKPOINTS, MODEL, RESULTS, about_run
@@ -144,7 +144,7 @@ def finish(run: Run, corpus: Corpus, device: str, with_test: bool = True) -> Non
 
 def _predict_test(run: Run, corpus: Corpus, device: str) -> None:
     tagger = load_model(run.folder / MODEL, device)
-    found, gold_outcomes = predict_with_outcomes(tagger, corpus.test)
+    found, gold_outcomes = Predictor(tagger).predict_examples(corpus.test)
     _write_found(run.folder / FOUND, corpus.test, found)
     for name, examples in corpus.other_tests.items():
         found = predict_segments(tagger, [example.tokens for example in examples])

@@ -62,7 +62,7 @@ class Scored:
     def _decoded(self, scores: tuple[Tensor, ...]) -> list[Prediction]:
         with torch.inference_mode():
             decoded = self.backend.decode(scores, self.batch.lengths, self.lengths, True, None)()
-            return decoded.predictions(self._names)
+            return decoded.predictions(self._names, self.lengths)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:

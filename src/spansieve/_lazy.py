@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -14,6 +15,8 @@ def lazy_members(package: str, members: Mapping[str, Sequence[str]]) -> Callable
     def import_member(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{modules[name]}"), name)
+        member = getattr(import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, member)  # from where it is found from now on
+        return member
 
     return import_member

@@ -91,8 +91,8 @@ def test_coverage_is_that_of_enumeration(name, settings, seed):
     decoded = covering(scores, np.array(lengths), False)
     assert decoded.segments.by_sentence() == head.decoder()(scores, np.array(lengths), False).segments.by_sentence()
     listed = oracle_of(head, vectors, lengths)
-    for b, prediction in enumerate(decoded.predictions(("", "A", "B"))):
-        expected = np.zeros((max(lengths), 2))
+    for b, prediction in enumerate(decoded.predictions(("", "A", "B"), np.array(lengths))):
+        expected = np.zeros((lengths[b], 2))
         for p, one in listed.probabilities(b):
             for segment in entities_by_definition(head, one.structure):
                 expected[segment.start : segment.end, segment.label - 1] += p

@@ -11,7 +11,7 @@ import torch
 from spansieve.data.example import Example
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import predict_segments
-from spansieve.prediction.predictor import predict_with_outcomes
+from spansieve.prediction.predictor import Predictor
 from spansieve.segments import NamedSegment
 from tests.training import runs
 
@@ -71,7 +71,7 @@ def test_every_gold_segment_has_the_fate_of_the_enumeration(head):
                 else:
                     expected["found"] += 1
             examples.append(Example(tuple(tokens), tuple(gold)))
-    found, outcomes = predict_with_outcomes(model, examples)
+    found, outcomes = Predictor(model).predict_examples(examples)
     assert outcomes is not None
     assert outcomes.to_dict() == expected
     assert min(expected.values()) > 0, "each fate must occur for this to say anything"
@@ -79,14 +79,14 @@ def test_every_gold_segment_has_the_fate_of_the_enumeration(head):
 
 
 def test_a_model_without_a_filter_has_no_outcomes():
-    found, outcomes = predict_with_outcomes(tagger("crf"), runs.DEV)
+    found, outcomes = Predictor(tagger("crf")).predict_examples(runs.DEV)
     assert outcomes is None
     assert len(found) == len(runs.DEV)
 
 
 def test_what_is_predicted_is_what_is_predicted_without_looking():
     model = tagger("fsemicrf")
-    options = {"with_probabilities": True, "batch_tokens": 7, "probability": "with-filter"}
-    found, _ = predict_with_outcomes(model, runs.DEV, **options)
-    assert found == predict_segments(model, [example.tokens for example in runs.DEV], **options)
+    options = {"batch_tokens": 7, "probability": "with-filter"}
+    found, _ = Predictor(model, **options).predict_examples(runs.DEV)
+    assert found == predict_segments(model, [example.tokens for example in runs.DEV], True, **options)
     assert any(0 < share < 1 for one in found for share in one.probabilities)

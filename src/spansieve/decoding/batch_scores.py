@@ -224,7 +224,8 @@ class CandidateScores(_OfCandidates):
     """Scores of candidates, for the paths of a filtered semi-Markov CRF."""
 
     skip: np.ndarray | bool = False  # (N,), or for all of them: whether a path may leave the candidate out
-    best_path: tuple[np.ndarray, np.ndarray] | None = None  # where it is known: its score (B,), its candidates (M,)
+    # Where it is known: its score (B,), its segments, and their indices among the candidates (M,).
+    best_path: tuple[np.ndarray, FlatSegments, np.ndarray] | None = None
 
     def given(self, known: Sequence[Known], banned: Collection[Pair]) -> CandidateScores:
         left, fields = self._left(known, nested=False)
@@ -237,12 +238,10 @@ class CandidateScores(_OfCandidates):
 
     @cached_property
     def _best(self) -> tuple[np.ndarray, FlatSegments, np.ndarray]:
-        """The best path with its candidates' indices, (M,)."""
         if self.best_path is not None:
-            max_score, index = self.best_path
-        else:
-            max_score, is_chosen = cpu.filtered_best(**self._graph)
-            index = np.flatnonzero(is_chosen)
+            return self.best_path
+        max_score, is_chosen = cpu.filtered_best(**self._graph)
+        index = np.flatnonzero(is_chosen)
         return max_score, self.segments.at(index), index
 
     def _index_of(self, segments: FlatSegments) -> np.ndarray:

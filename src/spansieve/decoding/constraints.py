@@ -232,21 +232,17 @@ def placed(constraints: Constraints, text: str, sentences: Sequence[Sequence[Tok
     O((C + T) log T) for C constraints and T tokens.
     """
     borders = Borders(text, sentences)
-    required: list[list[NamedSegment]] = [[] for _ in sentences]
-    forbidden: list[list[NamedSegment | Span]] = [[] for _ in sentences]
-    complete: list[list[Span]] = [[] for _ in sentences]
-    for segment in constraints.required:
-        b, span = borders.in_sentence(segment)
-        required[b].append(NamedSegment(*span, segment.label))
-    for ban in constraints.forbidden:
-        b, span = borders.in_sentence(ban)
-        forbidden[b].append(span if isinstance(ban, Span) else NamedSegment(*span, ban.label))
+    parts: list[dict[str, Any]] = [{} for _ in sentences]
+    for name in ("required", "forbidden"):
+        for one in getattr(constraints, name):
+            b, span = borders.in_sentence(one)
+            own = span if isinstance(one, Span) else NamedSegment(*span, one.label)
+            parts[b].setdefault(name, []).append(own)
     for whole in constraints.complete:
         for b, span in borders.parts(whole):
-            complete[b].append(span)
+            parts[b].setdefault("complete", []).append(span)
     rest = replace(constraints, required=(), forbidden=(), complete=())
-    own = zip(required, forbidden, complete)
-    return [replace(rest, required=r, forbidden=f, complete=c) if r or f or c else rest for r, f, c in own]
+    return [replace(rest, **of_sentence) if of_sentence else rest for of_sentence in parts]
 
 
 class Borders:

@@ -116,12 +116,14 @@ def coverage_of(text: str, labels: tuple[str, ...], pieces: Sequence[tuple[Seque
 
 
 class Decision(NamedTuple):
-    """What is taken of a batch in place of its best segmentation: so that a promise is kept, or F1 is larger."""
+    """What is taken of a batch in place of its best segmentation, so that a promise is kept, or F1 is larger; or with
+    it."""
 
     f1_cutoff: float | None = None  # the set with the largest sum of probability - cutoff, by `above_cutoff`
     cover: Thresholds | None = None  # or the runs of tokens that are covered
     accept: float = 0.0  # or the entities that are at least so probable
     margin: float = 0.0  # of a filter, as coverage takes it
+    with_coverage: bool = False  # beside what is taken by the cutoff, or the best segmentation
 
     @classmethod
     def of_objective(cls, objective: str) -> Decision | None:

@@ -29,10 +29,11 @@ from spansieve.decoding.constraints import ConstraintError, Rules, Support
 from spansieve.decoding.coverage import Decision
 from spansieve.decoding.listed_spans import above_cutoff
 from spansieve.decoding.prediction import CoveredPrediction, Prediction
-from spansieve.decoding.tag_codec import TagCodec
+from spansieve.decoding.tag_codec import PREFIXES, TagCodec
 from spansieve.segments import LabelSet, NamedSegment, Segment
 
 Kind = Literal["linear-chain", "semi-markov", "filtered", "nested"]
+NO_TRANSITION = np.zeros((1, 1), np.float32)  # of nested candidates whose labels are free
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ class DecoderSettings:
         max_width = None if self.kind == "linear-chain" else self.max_width
         return Support(labels, max_width, takes_nested=self.kind == "nested")
 
-    def limits(self, num_labels: int) -> FilterLimits:
-        return FilterLimits(self.labels_per_span, self.budget).within(num_labels)
+    def num_labels(self, labels: LabelSet) -> int:
+        """Y: the labels with null, or of a linear chain the tags."""
+        return 1 + len(labels.names) * (len(PREFIXES[self.scheme]) if self.kind == "linear-chain" else 1)
 
 
 class Decoded(NamedTuple):
@@ -81,8 +83,8 @@ class Decoded(NamedTuple):
     coverage: np.ndarray | None = None  # (B, L, Y): P(the token is part of an entity of this label), where wanted
     expected: np.ndarray | None = None  # (B, Y), with it: how many entities of this label there are
 
-    def predictions(self, names: Sequence[str]) -> list[Prediction]:
-        """Return the prediction for each sentence, with the names of labels by their ids."""
+    def predictions(self, names: Sequence[str], lengths: np.ndarray) -> list[Prediction]:
+        """Return the prediction for each sentence of these lengths, (B,), with the names of labels by their ids."""
         offsets, start, end, label = self.segments
         labels = np.array(names, object).take(label).tolist()
         # A named tuple's own constructor is Python code, and takes three times as long.
@@ -90,19 +92,17 @@ class Decoded(NamedTuple):
         values, bounds = None if self.probabilities is None else self.probabilities.tolist(), offsets.tolist()
         rows = zip(bounds, bounds[1:])
         predictions = [Prediction(segments[a:z], None if values is None else values[a:z]) for a, z in rows]
-        if self.coverage is None:
+        if self.coverage is None or self.expected is None:
             return predictions
-        assert self.expected is not None
-        covered = zip(predictions, self.coverage, self.expected)
-        return [CoveredPrediction.of(one, tokens[:, 1:], counts[1:]) for one, tokens, counts in covered]
+        covered = zip(predictions, lengths.tolist(), self.coverage[..., 1:], self.expected[:, 1:])
+        return [CoveredPrediction.of(one, tokens[:n], counts) for one, n, tokens, counts in covered]
 
 
 def decoder_shapes(settings: DecoderSettings, labels: LabelSet) -> dict[str, tuple[int, ...]]:
     """The shapes of the arrays that a decoder takes; a nested one may do without its transition."""
-    if settings.kind != "linear-chain":
-        return {"transition": (len(labels), len(labels))}
-    num_tags = len(TagCodec(labels, settings.scheme))
-    return {"transition": (num_tags, num_tags), "start": (num_tags,), "end": (num_tags,)}
+    size = settings.num_labels(labels)
+    edges = {"start": (size,), "end": (size,)} if settings.kind == "linear-chain" else {}
+    return {"transition": (size, size), **edges}
 
 
 class Decoder:
@@ -122,11 +122,11 @@ class Decoder:
         self.widened_by: float | None = None  # see `covering`
         self.decision: Decision | None = None
         self._codec = TagCodec(labels, settings.scheme) if settings.kind == "linear-chain" else None
-        num_labels = len(labels) if self._codec is None else len(self._codec)
-        self.shape: tuple[int, ...] = (
-            (num_labels,) if self._codec else (settings.max_width, num_labels)
-        )  # of scores, beyond (B, L)
-        self.num_scores, self.limits = 2 if settings.filters else 1, settings.limits(num_labels)
+        num_labels = settings.num_labels(labels)
+        # Of scores, beyond (B, L).
+        self.shape: tuple[int, ...] = (num_labels,) if self._codec else (settings.max_width, num_labels)
+        self.num_scores = 2 if settings.filters else 1
+        self.limits = FilterLimits(settings.labels_per_span, settings.budget).within(num_labels)
         shapes = decoder_shapes(settings, labels)
         if settings.kind == "nested" and "transition" not in arrays:
             shapes = {}
@@ -154,8 +154,9 @@ class Decoder:
         return decoder
 
     def deciding(self, decision: Decision) -> Decoder:
-        """Return a decoder that takes something else than the best segmentation."""
-        decoder = copy(self) if decision.cover is None else self.covering(decision.margin)
+        """Return a decoder that takes something else than the best segmentation, or has the coverage with it."""
+        needs_coverage = decision.with_coverage or decision.cover is not None
+        decoder = self.covering(decision.margin) if needs_coverage else copy(self)
         decoder.decision = decision
         return decoder
 
@@ -169,61 +170,68 @@ class Decoder:
         """Decode the scores of sentences of these lengths (B,), none of them empty: (B, L, Y) of a linear chain, (B, L,
         K, Y) otherwise; of a model that filters the local and the global ones. With rules, one per sentence, that all
         ban the same pairs."""
-        batch = self.batch(self._checked(scores, lengths), lengths)
-        cutoff = None if self.decision is None else self.decision.f1_cutoff
-        if self.decision is None or cutoff is not None:
-            return decode(batch, with_probabilities, rules, self.widened_by is not None, cutoff, self.labels)
-        best = decode(batch, True, rules, self.widened_by is not None)
-        assert best.probabilities is not None
-        segments, probabilities = self.decision.of(best.segments, best.probabilities, best.coverage)
-        return Decoded(segments, probabilities if with_probabilities else None)
+        batch, decision = self.batch(self._checked(scores, lengths), lengths), self.decision
+        cutoff = None if decision is None else decision.f1_cutoff
+        if rules is not None:
+            batch = _given(batch, rules, cutoff)
+        max_score, segments = batch.best()
+        if not (max_score > -np.inf).all():
+            if rules is None:
+                raise ScoreError("a sentence has no possible segmentation: all have a score of -inf")
+            way_out = "two required entities that come one after the other may be a banned pair"
+            raise ConstraintError(f"no segmentation agrees with the constraints: {way_out}")
+        coverage = expected = probabilities = None
+        if self.widened_by is not None:
+            coverage, expected = batch.coverage().clip(0.0, 1.0), batch.expected_counts()
+        if cutoff is not None:
+            likely = batch.likely_segments(cutoff)
+            segments, probabilities = above_cutoff(*likely, cutoff, self.labels, isinstance(batch, NestedScores))
+        elif with_probabilities or decision is not None or any(rule.thresholds for rule in rules or ()):
+            probabilities = batch.probabilities(segments)
+        if probabilities is not None:
+            probabilities = probabilities.clip(0.0, 1.0)
+            if rules is not None:
+                segments, probabilities = _under_rules(segments, probabilities, rules)
+            if decision is not None and not decision.with_coverage and cutoff is None:
+                segments, probabilities = decision.of(segments, probabilities, coverage)
+                coverage = expected = None
+        return Decoded(segments, probabilities if with_probabilities else None, coverage, expected)
 
     def batch(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> BatchScores:
         """Take scores as `__call__` does, ready to decode."""
-        kind, transition = self.settings.kind, self.arrays.get("transition")
-        if self.widened_by and self.settings.filters:
-            scores = [_lowered_null(scores[0], self.widened_by), scores[1]]
-        if kind == "nested":
-            return self._nested(scores[0], scores[1], transition, lengths)
-        assert transition is not None
-        if kind == "filtered":
-            return self._filtered(scores[0], scores[1], transition, lengths)
-        (dense,) = scores
-        _check_numbers(dense)
-        if kind == "linear-chain":
-            return self._chain(dense, transition, lengths)
+        if self.settings.kind != "filtered" and not scores[-1].max(initial=0) < np.inf:  # there the kernel checks
+            raise ScoreError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")
+        if self.settings.filters:
+            return self._candidates(scores[0], scores[1], lengths)
+        (dense,), transition = scores, self.arrays["transition"]
+        if self._codec is not None:
+            dense = dense.copy()
+            dense[:, 0] += self.arrays["start"]
+            dense[np.arange(len(dense)), lengths - 1] += self.arrays["end"]
+            return ChainScores(dense, transition, lengths, self._codec, self.threads)
         if self.settings.unit_null:
             dense = dense.copy()
             dense[:, :, 1:, 0] = -np.inf
         return SegmentScores(dense, transition, lengths, self.threads)
 
-    def _chain(self, scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray) -> ChainScores:
-        assert self._codec is not None
-        scores = scores.copy()
-        scores[:, 0] += self.arrays["start"]
-        scores[np.arange(len(scores)), lengths - 1] += self.arrays["end"]
-        return ChainScores(scores, transition, lengths, self._codec, self.threads)
-
-    def _filtered(
-        self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray, lengths: np.ndarray
-    ) -> CandidateScores:
-        """Filter, and find the best path in the same pass."""
-        skip, inputs = self.settings.skip, (local_scores, global_scores, transition, lengths)
-        kept = cpu.segments_from_scores(*inputs, skip=skip, threads=self.threads, limits=self.limits)
-        dense, best_path = self._dense(local_scores, global_scores), (kept.max_score, kept.chosen[0])
+    def _candidates(
+        self, local_scores: np.ndarray, global_scores: np.ndarray, lengths: np.ndarray
+    ) -> CandidateScores | NestedScores:
+        """Filter, and find the best path in the same pass, unless candidates nest."""
+        is_nested, skip, transition = self.settings.kind == "nested", self.settings.skip, self.arrays.get("transition")
+        if self.widened_by:
+            local_scores = local_scores.copy()
+            local_scores[..., 0] -= np.float32(self.widened_by)
+        inputs = (local_scores, global_scores, NO_TRANSITION if transition is None else transition, lengths)
+        options = {"find_best": not is_nested, "limits": self.limits, "threads": self.threads}
+        kept = cpu.segments_from_scores(*inputs, skip=skip, **options)
+        dense = DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
         scored = (FlatSegments(*kept.graph), kept.score, transition, lengths, dense, self.threads)
+        if is_nested:
+            return NestedScores(*scored)
+        chosen = kept.chosen[0]
+        best_path = kept.max_score, FlatSegments(kept.bounds[1], *kept.nodes[:3, chosen]), chosen
         return CandidateScores(*scored, skip, best_path)
-
-    def _nested(
-        self, local_scores: np.ndarray, global_scores: np.ndarray, transition: np.ndarray | None, lengths: np.ndarray
-    ) -> NestedScores:
-        _check_numbers(global_scores)
-        kept = cpu.filter_spans(local_scores, lengths, threads=self.threads, limits=self.limits)
-        segments, dense = FlatSegments(*kept.graph), self._dense(local_scores, global_scores)
-        return NestedScores(segments, dense.of_segments(segments), transition, lengths, dense, self.threads)
-
-    def _dense(self, local_scores: np.ndarray, global_scores: np.ndarray) -> DenseScores:
-        return DenseScores(global_scores, local_scores if self.with_filter else None, self.settings.margin)
 
     def _checked(self, scores: Sequence[np.ndarray], lengths: np.ndarray) -> list[np.ndarray]:
         """Check that the scores are of these sentences. Widths beyond the longest of them may have been left out."""
@@ -239,43 +247,11 @@ class Decoder:
         return [np.ascontiguousarray(part) for part in scores]
 
 
-def decode(
-    batch: BatchScores,
-    with_probabilities: bool,
-    rules: Sequence[Rules] | None = None,
-    with_coverage: bool = False,
-    f1_cutoff: float | None = None,
-    labels: LabelSet | None = None,
-) -> Decoded:
-    """Decode the best segments of a batch, with their probabilities and the tokens' coverage where these are wanted.
-    With a cutoff, and the labels, they are those of the largest F1 to be expected, by `above_cutoff`."""
-    if f1_cutoff is not None and any(rule.banned for rule in rules or ()):
+def _given(batch: BatchScores, rules: Sequence[Rules], f1_cutoff: float | None) -> BatchScores:
+    if f1_cutoff is not None and any(rule.banned for rule in rules):
         raise ConstraintError("banned pairs must be decoded by probability, got the objective f1")
-    if any(rule.is_knowledge for rule in rules or ()):
-        assert rules is not None
-        batch = batch.given([rule.known for rule in rules], rules[0].banned)
-    max_score, segments = batch.best()
-    if not (max_score > -np.inf).all():
-        if rules is None:
-            raise ScoreError("a sentence has no possible segmentation: all have a score of -inf")
-        raise ConstraintError(
-            "no segmentation agrees with the constraints: two required entities that come one after the other may be a "
-            "banned pair"
-        )
-    covered = (batch.coverage().clip(0.0, 1.0), batch.expected_counts()) if with_coverage else (None, None)
-    probabilities = None
-    if f1_cutoff is not None:
-        assert labels is not None
-        likely, values = batch.likely_segments(f1_cutoff)
-        segments, probabilities = above_cutoff(likely, values, f1_cutoff, labels, isinstance(batch, NestedScores))
-    elif with_probabilities or any(rule.thresholds for rule in rules or ()):
-        probabilities = batch.probabilities(segments)
-    if probabilities is None:
-        return Decoded(segments, None, *covered)
-    probabilities = probabilities.clip(0.0, 1.0)
-    if rules is not None:
-        segments, probabilities = _under_rules(segments, probabilities, rules)
-    return Decoded(segments, probabilities if with_probabilities else None, *covered)
+    is_known = any(rule.is_knowledge for rule in rules)
+    return batch.given([rule.known for rule in rules], rules[0].banned) if is_known else batch
 
 
 def _under_rules(
@@ -289,14 +265,3 @@ def _under_rules(
     pairs = zip(of_segment, probabilities.tolist())
     is_kept = np.array([not rule.is_below(segment, value) for (rule, segment), value in pairs], bool)
     return segments.where(is_kept), probabilities[is_kept]
-
-
-def _lowered_null(local_scores: np.ndarray, margin: float) -> np.ndarray:
-    local_scores = local_scores.copy()
-    local_scores[..., 0] -= np.float32(margin)
-    return local_scores
-
-
-def _check_numbers(scores: np.ndarray) -> None:
-    if not scores.max(initial=0) < np.inf:
-        raise ScoreError("scores must be numbers below +inf (-inf: impossible), got NaN or +inf")

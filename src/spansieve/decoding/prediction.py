@@ -115,10 +115,6 @@ class Explanation:
     filter_entropy: float = 0.0  # in nats, of the filter's labels, summed over the spans; where it was wanted
 
 
-def check_probability(kind: str) -> None:
-    check_choice("probability", kind, Probability)
-
-
 def check_choice(name: str, value: str, choices: Any) -> None:
     """Check that a value is one of those that a `Literal` has."""
     if value not in get_args(choices):

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spansieve.crf.flat_segments import FlatSegments, offsets_of
+from spansieve.crf.flat_segments import FlatSegments
 from spansieve.crf.kernels.cpu import Predecessors, segments_of_tags
 from spansieve.data.example import DataError
 from spansieve.data.tag_schemes import NULL_TAGS, known_scheme, split_tag
 from spansieve.segments import LabelSet, Segment
 
-PREFIXES = {"BIO": "BI", "BIOES": "BIES"}
+PREFIXES = {"BIO": "BI", "IOB1": "BI", "IO": "I", "plain": "I", "BIOES": "BIES", "BILOU": "BIES"}
 ABSENT = -1  # the column of a tag that a classifier does not have
 LOWEST = -1e300  # stands for the largest number where all are -inf
 TagsOf = Callable[[int, Segment], list[int]]  # the tags of a segment of sentence b
@@ -39,6 +39,8 @@ class TagCodec:
         for variant in self._of_label:
             self.opened[variant.entries] = variant.label
             self.label_of_tag[list(variant[1:5])] = variant.label
+        is_one_label = self.label_of_tag[:, None] == self.label_of_tag
+        self._is_inside = is_one_label & (self.label_of_tag > 0) & (self.opened == 0)  # pairs of tags within a segment
 
     def __len__(self) -> int:
         return len(self.names)
@@ -71,16 +73,8 @@ class TagCodec:
 
     def flat_segments(self, tags: np.ndarray, lengths: np.ndarray) -> FlatSegments:
         """Return the segments that well-formed sequences of tags spell, (B, L), of which `lengths` tokens count."""
-        num_sentences, num_tokens = tags.shape
-        flat = np.zeros((num_sentences, num_tokens + 1), np.int64)  # a last column of O ends what is open
-        np.copyto(flat[:, :-1], tags, where=np.arange(num_tokens) < lengths[:, None])
-        flat = flat.reshape(-1)
-        opened = self.opened[flat]
-        first = np.flatnonzero(opened)
-        borders = np.flatnonzero((flat == 0) | (opened > 0))
-        last = borders[np.searchsorted(borders, first, side="right")]  # the border after each start
-        sentence, start = np.divmod(first, num_tokens + 1)
-        return FlatSegments(offsets_of(sentence, num_sentences), start, start + last - first, opened[first])
+        offsets, columns = segments_of_tags(tags, lengths, self._is_inside, self.label_of_tag)
+        return FlatSegments(offsets, *columns)
 
     def probabilities(self, chain: Chain, segments: FlatSegments, tags_of: TagsOf) -> np.ndarray:
         """Return the probability of each segment: the part of Z of the sequences with its tags, all others free."""
@@ -199,9 +193,6 @@ class _Step(NamedTuple):
 
 
 # ---- The tags of others ----------------------------------------------------------------------------------------------
-
-
-_PREFIXES = {"BIO": "BI", "IOB1": "BI", "IO": "I", "plain": "I", "BIOES": "BIES", "BILOU": "BIES"}
 
 
 class Variant(NamedTuple):
@@ -327,7 +318,7 @@ def _checked_scheme(tags: Sequence[str], parts: Sequence[tuple[str, str | None]]
     if wanted is None:
         wanted = "BIOES" if prefixes & {"E", "S"} else "BIO" if "B" in prefixes else "IO"
     for tag, (prefix, name) in zip(tags, parts):
-        if name is not None and prefix not in _PREFIXES[wanted]:
+        if name is not None and prefix not in PREFIXES[wanted]:
             raise ValueError(f"labels must be tags of scheme {wanted}, got {tag!r}")
     if wanted in ("BIOES", "BILOU") and not {"B", "E", "S"} <= prefixes:
         raise ValueError(

@@ -58,7 +58,7 @@ class CapturedPrediction:
     def __init__(self, tagger: Tagger, max_megabytes: float) -> None:
         self.tagger, self.max_bytes = tagger, int(max_megabytes * 2**20)
         self._lock = threading.RLock()
-        self._captured: dict[Shape, Captured] = {}
+        self.by_shape: dict[Shape, Captured] = {}
         self.let_go()
 
     def __reduce__(self) -> tuple[type[CapturedPrediction], tuple[Tagger, float]]:
@@ -67,11 +67,11 @@ class CapturedPrediction:
 
     def let_go(self) -> None:
         """Let go of all that was captured, with its memory, once it is over."""
-        for captured in self._captured.values():
+        for captured in self.by_shape.values():
             captured.wait()
         self._max_subwords = MAX_SUBWORDS if self.tagger.encoder.is_pretrained else 0
         self._uses: Counter[Shape] = Counter()
-        self._captured = {}
+        self.by_shape = {}
         self._weights: Weights | None = None
         self._recorder: Recorder | None = None
         self._decoder: DeviceDecoder | None = None
@@ -85,7 +85,7 @@ class CapturedPrediction:
     @property
     def shapes(self) -> list[Shape]:
         """The shapes that are captured."""
-        return sorted(self._captured)
+        return sorted(self.by_shape)
 
     def launch(
         self, backend: TorchBackend, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
@@ -100,7 +100,7 @@ class CapturedPrediction:
             if self._weights is None or not self._weights.are_in_use():  # looked up while the device works
                 self.let_go()
                 return None
-            if rules or backend.with_filter or backend.decoded_by or not captured.decodes:
+            if rules or backend.with_filter or backend.decision or not captured.decodes:
                 with torch.inference_mode():
                     scores, lengths = captured.scores_of(batch)
                     return backend.decode(scores, lengths, batch.lengths, with_probabilities, rules)
@@ -118,7 +118,7 @@ class CapturedPrediction:
         shape = self._shape_of(batch)
         if shape is None or torch.is_autocast_enabled(device.type):
             return None
-        captured = self._captured.get(shape)
+        captured = self.by_shape.get(shape)
         if captured is None:
             self._uses[shape] += 1
             captured = self._capture(shape) if self._uses[shape] == MIN_USES else None
@@ -128,7 +128,7 @@ class CapturedPrediction:
         """Wait for what another stream does with the memory that all shapes share."""
         stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
         if stream != self._stream:
-            for captured in self._captured.values():
+            for captured in self.by_shape.values():
                 captured.wait()
             self._stream = stream
 
@@ -143,10 +143,10 @@ class CapturedPrediction:
             for shape in 2 * sorted(shapes, key=lambda shape: shape.subwords):
                 if time.perf_counter() > end:
                     break
-                if shape not in self._captured and shape.subwords <= self._max_subwords:
+                if shape not in self.by_shape and shape.subwords <= self._max_subwords:
                     self._capture(shape)
             took = time.perf_counter() - (end - seconds)
-            logger.info("%d CUDA graphs captured in %.1f s, %.0f MB", len(self._captured), took, self.bytes / 2**20)
+            logger.info("%d CUDA graphs captured in %.1f s, %.0f MB", len(self.by_shape), took, self.bytes / 2**20)
 
     def _shape_of(self, batch: PreparedBatch) -> Shape | None:
         if not self._max_subwords:
@@ -167,7 +167,7 @@ class CapturedPrediction:
 
     def _capture(self, shape: Shape) -> Captured | None:
         """Capture a shape where that is of use, and fits."""
-        number = len(self._captured)
+        number = len(self.by_shape)
         if number >= MAX_SHAPES or (number and self.bytes * (1 + 1 / number) > self.max_bytes):
             return None
         if self._recorder is None:
@@ -186,7 +186,7 @@ class CapturedPrediction:
             logger.warning("the encoder cannot be captured as a CUDA graph; it is run kernel by kernel (%s)", reason)
             return None
         if is_captured:
-            self._captured[shape] = captured
+            self.by_shape[shape] = captured
             if self.bytes <= self.max_bytes:
                 return captured
             self.let_go()  # since no part can be given back of memory that is shared

@@ -6,14 +6,13 @@ Axes: B sentences, L tokens, Y tags, N entities.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from spansieve.config import ModelConfig
 from spansieve.crf import Gold, LinearChain, TagConstraints, given
-from spansieve.decoding.decoders import DecoderSettings
 from spansieve.decoding.tag_codec import TagCodec
 from spansieve.models.head import Head, HeadGold, Unknown, known_of
 from spansieve.segments import LabelSet, Segment
@@ -27,7 +26,7 @@ class CRF(Head):
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
-        self.scheme: Literal["BIO", "BIOES"] = config.scheme
+        self.scheme = config.scheme
         self.tags = TagCodec(labels, config.scheme)
         self.constraints = TagConstraints.from_tags(self.tags.names)
         hidden_size, num_tags = config.hidden_size, len(self.tags)
@@ -38,10 +37,6 @@ class CRF(Head):
             layers = nn.Linear(size, hidden_size), nn.ReLU(), nn.Dropout(config.dropout)
             self.output = nn.Sequential(*layers, nn.Linear(hidden_size, num_tags))
         self.transition = nn.Parameter(torch.zeros(num_tags, num_tags))
-
-    @property
-    def decoder_settings(self) -> DecoderSettings:
-        return DecoderSettings(self.kind, self.max_width, scheme=self.scheme)
 
     def decoder_arrays(self) -> dict[str, Tensor]:
         """The arrays that the decoder takes, with -inf for what the constraints of a chain forbid."""

@@ -19,7 +19,7 @@ from spansieve.crf.candidates import candidate_mask, span_ends
 from spansieve.crf.flat_segments import flat_segments
 from spansieve.crf.kernels import FilterLimits
 from spansieve.crf.losses import IGNORED, labels_of_spans, span_cross_entropy, with_margin
-from spansieve.decoding.decoders import DecoderSettings, Kind
+from spansieve.decoding.decoders import Kind
 from spansieve.models.head import Head, HeadGold, SoftTargets, Unknown, dense_shape, known_of
 from spansieve.segments import LabelSet, Segment
 
@@ -37,9 +37,7 @@ class FilteredHead(Head):
 
     kind: ClassVar[Kind] = "filtered"
     takes_padded_gold = True
-    skip: bool = False  # whether a path may leave candidates out
     transition: Tensor  # between the labels of neighbours, (Y, Y)
-    margin: float = 0.0  # by which the local score of null is lowered before the filter sees it
     # Whether the filter alone decides on a span's label: a second one would never be chosen, or would tie.
     filter_labels: ClassVar[bool] = False
 
@@ -49,11 +47,6 @@ class FilteredHead(Head):
         labels_per_span = 1 if self.filter_labels else config.labels_per_span
         self.limits = FilterLimits(labels_per_span, config.budget).within(len(labels))
         self.is_loss_filtered = config.global_loss == "filtered"
-
-    @property
-    def decoder_settings(self) -> DecoderSettings:
-        limits = self.limits._asdict()
-        return DecoderSettings(self.kind, self.max_width, skip=self.skip, margin=self.margin, **limits)
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
         shape = dense_shape(lengths, self.max_width, len(self.labels))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from spansieve.config import ModelConfig
 from spansieve.crf import Distribution, Gold, Known
 from spansieve.crf.evidence import Span
+from spansieve.crf.kernels import PLAIN_FILTER, FilterLimits
 from spansieve.decoding.decoders import Decoder, DecoderSettings, Kind
 from spansieve.nn.span_scorers import SpanScorer, scored_widths, span_scorer
 from spansieve.segments import LabelSet, Segment
@@ -76,6 +77,12 @@ class Head(nn.Module):
     # Whether the loss of an empty sentence is 0, and parts of gold beyond `Parts.offsets` count for nothing on a GPU:
     # steps can then be captured as CUDA graphs, of batches that are filled up to few shapes.
     takes_padded_gold: ClassVar[bool] = False
+    # What its decoder goes by, where its kind has it: see `DecoderSettings`.
+    scheme: Literal["BIO", "BIOES"] = "BIOES"
+    unit_null: bool = False
+    skip: bool = False
+    limits: FilterLimits = PLAIN_FILTER
+    margin: float = 0.0
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__()
@@ -89,7 +96,8 @@ class Head(nn.Module):
     @property
     def decoder_settings(self) -> DecoderSettings:
         """How the scores are decoded, transition apart."""
-        return DecoderSettings(self.kind, self.max_width)
+        by_kind = (self.scheme, self.unit_null, self.skip, *self.limits, self.margin)
+        return DecoderSettings(self.kind, self.max_width, *by_kind)
 
     def decoder_arrays(self) -> dict[str, Tensor]:
         """The arrays that the decoder takes: the transition, and of a linear chain what may start and end it."""

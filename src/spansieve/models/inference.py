@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from spansieve.crf.kernels import ScoreError
 from spansieve.data.batching import batches_of_groups, prepared_ahead
 from spansieve.decoding.constraints import (
     NO_RULES,
@@ -26,7 +27,9 @@ from spansieve.decoding.constraints import (
     group_by_banned_pairs,
 )
 from spansieve.decoding.decoders import Decoded
-from spansieve.decoding.prediction import CoveredPrediction, Prediction
+from spansieve.decoding.prediction import Prediction
+from spansieve.persistence.manifest import ModelError
+from spansieve.segments import LabelSet
 
 MAX_TOKENS = 4_000  # in a batch, padding included; where the encoder reads subwords, of those
 MAX_SENTENCES = 256  # in a batch
@@ -58,8 +61,12 @@ class PreparedBatch(NamedTuple):
 class Backend(Protocol):
     """What runs a model."""
 
-    support: Support
+    labels: LabelSet
     depth: int  # how many batches are launched before the first is waited for; 0: it computes where it is called
+
+    @property
+    def support(self) -> Support:
+        """What constraints are checked against."""
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """Return the size of each sentence as input: sentences of one batch should be alike in it."""
@@ -85,8 +92,11 @@ def predict_with(
     if batch_tokens is not None and batch_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
     readable = readable_sentences(sentences)
-    rules = _rules_of_sentences(backend.support, checked_constraints(constraints, len(readable)), readable)
-    groups = [[i for i in group if readable[i]] for group in group_by_banned_pairs(rules)]
+    rules, groups = None, [list(range(len(readable)))]
+    if constraints is not None:
+        rules = _rules_of_sentences(backend.support, checked_constraints(constraints, len(readable)), readable)
+        groups = group_by_banned_pairs(rules)
+    groups = [[i for i in group if readable[i]] for group in groups]
     plan = batches_of_groups(backend.sizes(readable), groups, batch_tokens or MAX_TOKENS, MAX_SENTENCES)
 
     def prepare(indices: Sequence[int]) -> PreparedBatch:
@@ -96,12 +106,9 @@ def predict_with(
     # Beside an accelerator the next batches are prepared while it works.
     batches = prepared_ahead(plan, prepare) if backend.depth and len(plan) > 1 else map(prepare, plan)
     predictions = [Prediction([], [] if with_probabilities else None) for _ in readable]
-    names = ("", *backend.support.labels)  # by id: null has none
+    names = ("", *backend.labels.names)  # by id: null has none
     for batch, decoded in decoded_batches(backend, batches, with_probabilities, rules):
-        for i, prediction in zip(batch.sentence, decoded.predictions(names)):
-            if isinstance(prediction, CoveredPrediction):  # without what pads the sentence
-                own = prediction.coverage[: len(readable[i])]
-                prediction = CoveredPrediction.of(prediction, own, prediction.expected)
+        for i, prediction in zip(batch.sentence, decoded.predictions(names, batch.lengths)):
             predictions[i] = prediction
     return predictions
 
@@ -119,12 +126,9 @@ def _rules_of_sentences(
     shared: dict[int, Rules] = {}
     rules = []
     for own, sentence in zip(constraints, sentences):
-        if own is None or own.has_spans:
-            rules.append(support.rules(own, sentence))
-        else:
-            if id(own) not in shared:
-                shared[id(own)] = support.rules(own, sentence)
-            rules.append(shared[id(own)])
+        if own is None or own.has_spans or id(own) not in shared:
+            shared[id(own)] = support.rules(own, sentence)
+        rules.append(shared[id(own)])
     return rules
 
 
@@ -133,15 +137,18 @@ def decoded_batches(
 ) -> Iterator[tuple[PreparedBatch, Decoded]]:
     """Run batches, in their order, and give way after each; `rules` are of each sentence."""
     in_flight: deque[tuple[PreparedBatch, Callable[[], Decoded]]] = deque()
-    for batch in batches:
-        in_flight.append((batch, backend.launch(batch, with_probabilities, _rules_of(batch, rules))))
-        if len(in_flight) > backend.depth:
-            first, wait = in_flight.popleft()
-            yield first, wait()
+    try:
+        for batch in batches:
+            in_flight.append((batch, backend.launch(batch, with_probabilities, _rules_of(batch, rules))))
+            if len(in_flight) > backend.depth:
+                first, wait = in_flight.popleft()
+                yield first, wait()
+                give_way()
+        for batch, wait in in_flight:
+            yield batch, wait()
             give_way()
-    for batch, wait in in_flight:
-        yield batch, wait()
-        give_way()
+    except ScoreError as error:
+        raise ModelError(f"the model's weights give no scores to decode: {error}") from error
 
 
 def _rules_of(batch: PreparedBatch, rules: Sequence[Rules] | None) -> list[Rules] | None:

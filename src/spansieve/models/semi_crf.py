@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from spansieve.config import ModelConfig
 from spansieve.crf import Gold, SemiMarkov, given
 from spansieve.crf.flat_segments import covering
-from spansieve.decoding.decoders import DecoderSettings
 from spansieve.models.head import Head, HeadGold, Unknown, dense_shape, known_of
 from spansieve.segments import LabelSet, Segment
 
@@ -20,17 +19,12 @@ class SemiCRF(Head):
 
     kind = "semi-markov"
     takes_padded_gold = True
-    unit_null = False
 
     def __init__(self, config: ModelConfig, labels: LabelSet, size: int, max_width: int) -> None:
         super().__init__(config, labels, size, max_width)
         num_labels = len(labels)
         self.scorer = self.scorer_of(config, size, num_labels)
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
-
-    @property
-    def decoder_settings(self) -> DecoderSettings:
-        return DecoderSettings(self.kind, self.max_width, unit_null=self.unit_null)
 
     def gold(self, segments: Sequence[Sequence[Segment]], lengths: Sequence[int], unknown: Unknown = None) -> HeadGold:
         covered = [covering(sentence, length) for sentence, length in zip(segments, lengths)]
@@ -48,7 +42,7 @@ class SemiCRF(Head):
 
     def check_teacher(self, teacher: Head) -> None:
         super().check_teacher(teacher)
-        if self.unit_null and not teacher.decoder_settings.unit_null:
+        if self.unit_null and not teacher.unit_null:
             raise ValueError("teacher must have null segments of width 1, as the student has; --head semicrf takes any")
 
     def distribution_of(self, scores: tuple[Tensor, ...], lengths: Tensor) -> SemiMarkov:

@@ -5,7 +5,7 @@ Axes: B sentences, L tokens, K widths, Y labels, D features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,16 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spansieve.crf.kernels import ScoreError
 from spansieve.data.example import Example
-from spansieve.decoding.constraints import Constraints, Rules
+from spansieve.decoding.constraints import Constraints, Rules, Support
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.decoders import Decoded, Decoder
-from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.decoding.prediction import Prediction, Probability
 from spansieve.models.device_decoder import DeviceDecoder, device_decoder
 from spansieve.models.filtered import FilteredHead, GraphCounts
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.models.tagger import Batch, Tagger
-from spansieve.persistence.manifest import ModelError
 
 if TYPE_CHECKING:
     from spansieve.models.captured_prediction import CapturedPrediction
@@ -39,7 +38,6 @@ class Scored(NamedTuple):
 
 
 OnBatch = Callable[[Any, Scored], None]  # which of the sentences, and their scores
-DecodedBy = Callable[[Decoder], Decoder]  # the decoder to take in place of the model's own
 
 
 def predict_segments(
@@ -51,12 +49,12 @@ def predict_segments(
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
     captured: CapturedPrediction | None = None,
-    decoded_by: DecodedBy | None = None,
+    decision: Decision | None = None,
 ) -> list[Prediction]:
-    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch;
-    `decoded_by` makes another decoder of the model's own."""
+    """Predict the best set of segments of each sentence. `on_batch` is called with the scores of each batch; a
+    `decision` takes something else than the best set."""
     with evaluating(tagger):
-        backend = TorchBackend(tagger, probability, on_batch, captured, decoded_by)
+        backend = TorchBackend(tagger, probability, on_batch, captured, decision)
         return predict_with(backend, sentences, with_probabilities, constraints, batch_tokens)
 
 
@@ -94,37 +92,34 @@ class TorchBackend:
         probability: Probability = "given-candidates",
         on_batch: OnBatch | None = None,
         captured: CapturedPrediction | None = None,
-        decoded_by: DecodedBy | None = None,
+        decision: Decision | None = None,
     ) -> None:
-        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. What
-        `decoded_by` makes decodes on the host."""
-        check_probability(probability)
-        self.tagger, self.device, self.on_batch = tagger, tagger.device, on_batch
+        """Take a tagger; with `captured`, which is of the same tagger, batches of few subwords are replayed. A
+        `decision` is made on the host."""
+        self.tagger, self.labels, self.device, self.on_batch = tagger, tagger.labels, tagger.device, on_batch
+        self.sizes, self.features = tagger.encoder.sizes, tagger.encoder.features
         self.captured = captured if on_batch is None and self.device.type == "cuda" else None
-        if captured is not None and self.device.type != "cuda" and captured.shapes:
+        if captured is not None and self.device.type != "cuda" and captured.by_shape:
             captured.let_go()  # the tagger was moved
         self.depth = 0 if self.device.type == "cpu" else BATCHES_IN_FLIGHT
-        self.support = tagger.head.decoder_settings.support(tagger.labels)
-        self.with_filter, self.decoded_by = probability == "with-filter", decoded_by
+        self.with_filter, self.decision = probability == "with-filter", decision
+
+    @property
+    def support(self) -> Support:
+        return self.tagger.head.decoder_settings.support(self.labels)
 
     @cached_property
     def decoder(self) -> Decoder:
         """The decoder of scores on the host. To make it waits for the device."""
         threads = torch.get_num_threads() if self.depth == 0 else 1
         decoder = self.tagger.head.decoder(threads, self.with_filter)
-        return decoder if self.decoded_by is None else self.decoded_by(decoder)
+        return decoder if self.decision is None else decoder.deciding(self.decision)
 
     @cached_property
     def device_decoder(self) -> DeviceDecoder | None:
-        if self.device.type != "cuda" or self.decoded_by is not None:
+        if self.device.type != "cuda" or self.decision is not None:
             return None
         return device_decoder(self.decoder, self.device)
-
-    def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        return self.tagger.encoder.sizes(sentences)
-
-    def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
-        return self.tagger.encoder.features(sentences)
 
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
@@ -148,13 +143,11 @@ class TorchBackend:
 
     def on_device(self, batch: PreparedBatch) -> Batch:
         """Copy a batch to the device by way of pinned memory, so that the host need not wait."""
-        features: Mapping[str, Any] = batch.features
-        made = Batch({name: self._pinned(array) for name, array in features.items()}, self._pinned(batch.lengths))
-        return made.to(self.device)
-
-    def _pinned(self, array: np.ndarray | Tensor) -> Tensor:
-        tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
-        return tensor.pin_memory() if self.device.type == "cuda" else tensor
+        tensors = [torch.as_tensor(array) for array in (*batch.features.values(), batch.lengths)]
+        if self.device.type == "cuda":
+            tensors = [tensor.pin_memory() for tensor in tensors]
+        *features, lengths = tensors
+        return Batch(dict(zip(batch.features, features)), lengths).to(self.device)
 
     def decode(
         self,
@@ -166,25 +159,12 @@ class TorchBackend:
     ) -> Callable[[], Decoded]:
         """Start to decode a batch, on the device where there is a kernel for it and there are no rules."""
         if self.depth == 0:
-            decoded = self._on_host([part.numpy() for part in scores], lengths, with_probabilities, rules)
+            decoded = self.decoder([part.numpy() for part in scores], lengths, with_probabilities, rules)
             return lambda: decoded
         if self.device_decoder is None or rules is not None:
             arrays = to_host([part.contiguous() for part in scores])
-            return lambda: self._on_host(arrays(), lengths, with_probabilities, rules)
-        wait = self.device_decoder.decode(scores, device_lengths, lengths, with_probabilities)
-        return lambda: _as_model_error(wait)
-
-    def _on_host(
-        self, scores: Sequence[np.ndarray], lengths: np.ndarray, with_probabilities: bool, rules: Sequence[Rules] | None
-    ) -> Decoded:
-        return _as_model_error(lambda: self.decoder(scores, lengths, with_probabilities, rules))
-
-
-def _as_model_error(decode: Callable[[], Decoded]) -> Decoded:
-    try:
-        return decode()
-    except ScoreError as error:
-        raise ModelError(f"the model's weights give no scores to decode: {error}") from error
+            return lambda: self.decoder(arrays(), lengths, with_probabilities, rules)
+        return self.device_decoder.decode(scores, device_lengths, lengths, with_probabilities)
 
 
 def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:

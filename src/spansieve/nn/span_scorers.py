@@ -79,10 +79,8 @@ class MaxScorer(SpanScorer):
     def dense(self, state: tuple[Tensor, ...]) -> Tensor:
         (single,) = state
         widest, scores = single, []
-        for width in range(
-            self.num_widths(single.shape[1])
-        ):  # a span is the one that is a token shorter, and its last token
-            if width:
+        for width in range(self.num_widths(single.shape[1])):
+            if width:  # a span is the one that is a token shorter, and its last token
                 shifted = nn.functional.pad(single[:, width:], (0, 0, 0, min(width, single.shape[1])))
                 widest = torch.maximum(widest, shifted)
             scores.append(self.output(widest))
@@ -117,7 +115,7 @@ class EndpointScorer(SpanScorer):
             return self.by_tensors(state)
         if torch.is_grad_enabled():
             return self.output(SpanHiddenLayer.apply(projected, width, compiled))
-        return self._by_blocks(projected, compiled)
+        return self._by_blocks(projected, width, compiled)
 
     def by_tensors(self, state: tuple[Tensor, ...]) -> Tensor:
         """The same scores as `dense`, in tensor operations."""
@@ -134,11 +132,11 @@ class EndpointScorer(SpanScorer):
         num_widths = self.num_widths(projected.shape[1])
         return self.width.weight if num_widths == self.max_width else self.width.weight[:num_widths]
 
-    def _by_blocks(self, projected: Tensor, compiled: ModuleType) -> Tensor:
+    def _by_blocks(self, projected: Tensor, width: Tensor, compiled: ModuleType) -> Tensor:
         """Score some tokens at a time: a text of any length takes no more memory than that for the hidden layer, and on
         the CPU it stays in the cache."""
         num_sentences, num_tokens, _ = projected.shape
-        num_rows, width = num_sentences * num_tokens, self._width(projected)
+        num_rows = num_sentences * num_tokens
         size = BLOCK if projected.is_cpu else GPU_BLOCK
         scores = projected.new_empty(num_rows, len(width), self.output.out_features)
         hidden = projected.new_empty(min(size, num_rows), *width.shape)

@@ -8,7 +8,7 @@ Axes: B sentences, L tokens, K widths, Y labels, N candidates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from torch import Tensor
 from spansieve.crf import Distribution, FilteredSemiMarkov, NestedSegments, SemiMarkov, given
 from spansieve.crf.candidates import Windows, span_ends
 from spansieve.decoding.constraints import Constraints, Rules, checked_constraints
-from spansieve.decoding.decoders import Decoder
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.prediction import Candidate, Edge, Explanation, Graph, KBest, Probability, Wanted
 from spansieve.models.crf import CRF
 from spansieve.models.filtered import FilteredHead
@@ -39,7 +39,7 @@ def explain(
     probability: Probability = "given-candidates",
     constraints: Sequence[Constraints | None] | None = None,
     batch_tokens: int | None = None,
-    decoded_by: Callable[[Decoder], Decoder] | None = None,
+    decision: Decision | None = None,
 ) -> list[Explanation]:
     """Predict sentences, and of each compute what is wanted; None: the prediction alone, which is the same either way.
 
@@ -63,9 +63,8 @@ def explain(
         extras.update(zip(own, _extras(tagger, part, rules, [wanted[i] or Wanted() for i in own])))
 
     hook = on_batch if any(want is not None for want in wanted) else None
-    predictions = predict_segments(
-        tagger, sentences, True, hook, batch_tokens, probability, constraints, None, decoded_by
-    )
+    options = (batch_tokens, probability, constraints, None, decision)
+    predictions = predict_segments(tagger, sentences, True, hook, *options)
     return [
         Explanation(prediction) if want is None else Explanation(prediction, *extras.get(i, OF_EMPTY))
         for i, (prediction, want) in enumerate(zip(predictions, wanted))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from operator import methodcaller
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -62,6 +61,7 @@ class Pipeline:
     ) -> None:
         """Start a pipeline; with a `preparer` from an earlier one, what that has learned of words is not lost."""
         check_choice("precision", precision, Precision)
+        check_choice("probability", probability, Probability)
         kind = "cuda" if tagger.device.type == "cuda" else "cpu"
         batch_tokens = BATCH_TOKENS[kind] if batch_tokens is None else batch_tokens
         if batch_tokens < 1:
@@ -70,9 +70,8 @@ class Pipeline:
             tagger.encoder.to(torch.bfloat16)
         if promise is not None:
             promise.check(probability := promise.probability)
-        decision = decision_of(promise, objective, tuple(tagger.labels))
-        decoded_by = None if decision is None else methodcaller("deciding", decision)
-        self.backend = TorchBackend(tagger.eval(), probability, decoded_by=decoded_by)
+        decision = decision_of(promise, objective, tagger.labels.names)
+        self.backend = TorchBackend(tagger.eval(), probability, decision=decision)
         self.names = ("", *tagger.labels)  # by id: null has none
         self.preparer = preparer or Preparer(
             reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES[kind]

@@ -13,7 +13,7 @@ from spansieve.decoding.constraints import Constraints
 from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted
 from spansieve.models.captured_prediction import CapturedPrediction
 from spansieve.models.tagger import Tagger
-from spansieve.models.torch_backend import DecodedBy, evaluating, graph_counter, predict_segments
+from spansieve.models.torch_backend import evaluating, graph_counter, predict_segments
 from spansieve.prediction.alternatives import explain
 from spansieve.prediction.feature_workers import Preparer
 from spansieve.prediction.pipeline import Pipeline
@@ -78,9 +78,8 @@ class Predictor(TextPredictor):
             with evaluating(self.tagger):
                 self.captured.warm_up(seconds)
 
-    def _run(self, sentences, decoded_by, probabilities, constraints, covers=False) -> list[Prediction]:
-        captured = None if covers else self.captured
-        options = (self.batch_tokens, self.probability, constraints, captured, decoded_by)
+    def _run(self, sentences, decision, probabilities, constraints) -> list[Prediction]:
+        options = (self.batch_tokens, self.probability, constraints, self.captured, decision)
         return predict_segments(self.tagger, sentences, probabilities, None, *options)
 
     def predict_in_batches(self, texts, constraints, probabilities, sentences, threshold) -> list[list[Entity]]:
@@ -113,12 +112,23 @@ class Predictor(TextPredictor):
         """Predict sentences that are tokens already, and of each compute what is wanted beside its prediction."""
         if not any(wanted):
             return super().explain_tokens(sentences, wanted, constraints)
-        options = (self.batch_tokens, self.decoded_by(constraints))
+        options = (self.batch_tokens, self.decision_under(constraints))
         return explain(self.tagger, sentences, wanted, self.probability, constraints, *options)
 
     def predict_examples(self, examples: Sequence[Example]) -> tuple[list[Prediction], GoldOutcomes | None]:
-        options = (self.batch_tokens, self.probability, self.decoded_by(None))
-        return predict_with_outcomes(self.tagger, examples, True, *options)
+        """Predict labelled sentences, with probabilities, and analyse the errors of a filtered model in one pass."""
+        tagger, (counts, count) = self.tagger, graph_counter(self.tagger, examples)
+        options = (self.batch_tokens, self.probability, None, None, self.decision)
+        predictions = predict_segments(tagger, [example.tokens for example in examples], True, count, *options)
+        if count is None:
+            return predictions, None
+        gold = sum(len({*example.segments}) for example in examples)
+        known = [segment for example in examples for segment in tagger.known_segments(example)]
+        fitting = sum(map(tagger.head.fits, known))
+        kept = sum(batch.gold_kept for batch in counts)
+        found = sum(len({*example.segments} & {*one.segments}) for example, one in zip(examples, predictions))
+        lost = (gold - len(known), len(known) - fitting, fitting - kept, kept - found)
+        return predictions, GoldOutcomes(gold, *lost, found)
 
     @overload
     def analyse(  # type: ignore[overload-overlap]
@@ -154,9 +164,6 @@ def _analysis(text: str, tokens: list[Token], explanation: Explanation) -> Analy
     return Analysis(tokens[0].start, tokens[-1].end, tokens, entities, alternatives, *sureness)
 
 
-# ---- Error analysis of a filtered model ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class GoldOutcomes:
     """The error analysis of gold segments: found, or where they were lost. Each counts once, so that they add up."""
@@ -170,27 +177,3 @@ class GoldOutcomes:
 
     def to_dict(self) -> dict[str, int]:
         return asdict(self)
-
-
-def predict_with_outcomes(
-    tagger: Tagger,
-    examples: Sequence[Example],
-    with_probabilities: bool = False,
-    batch_tokens: int | None = None,
-    probability: Probability = "given-candidates",
-    decoded_by: DecodedBy | None = None,
-) -> tuple[list[Prediction], GoldOutcomes | None]:
-    """Predict, and analyse the errors of a filtered model, in one pass."""
-    counts, count = graph_counter(tagger, examples)
-    sentences = [example.tokens for example in examples]
-    options = (batch_tokens, probability, None, None, decoded_by)
-    predictions = predict_segments(tagger, sentences, with_probabilities, count, *options)
-    if count is None:
-        return predictions, None
-    gold = sum(len({*example.segments}) for example in examples)
-    known = [segment for example in examples for segment in tagger.known_segments(example)]
-    fitting = sum(tagger.head.fits(segment) for segment in known)
-    kept = sum(batch.gold_kept for batch in counts)
-    found = sum(len({*example.segments} & {*one.segments}) for example, one in zip(examples, predictions))
-    lost = (gold - len(known), len(known) - fitting, fitting - kept, kept - found)
-    return predictions, GoldOutcomes(gold, *lost, found)

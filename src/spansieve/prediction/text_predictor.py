@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from spansieve.data.example import Example
-from spansieve.data.overlap_resolution import depths
 from spansieve.data.tokenizer import Token, Tokenizer, sequences_of_text, tokens_of_text
 from spansieve.decoding.constraints import ConstraintError, Constraints, checked_constraints, placed, with_threshold
 from spansieve.decoding.coverage import Coverage, Decision, coverage_of
-from spansieve.decoding.decoders import Decoder, DecoderSettings
-from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_probability
+from spansieve.decoding.decoders import DecoderSettings
+from spansieve.decoding.prediction import Explanation, Prediction, Probability, Wanted, check_choice
 from spansieve.segments import Entity, LabelSet
 
 if TYPE_CHECKING:
@@ -60,40 +59,34 @@ class TextPredictor(ABC):
         decoder, among them whether it filters and whether it nests."""
         if batch_tokens is not None and batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
-        check_probability(probability)
+        check_choice("probability", probability, Probability)
         self.labels, self.head, self.decoder_settings = labels.names, head, decoder_settings
         self.tokenizer, self.batch_tokens, self.probability = tokenizer, batch_tokens, probability
         self.promise: Promise | None = None  # that all predictions are under
         self.objective = "probability"
+        self.decision: Decision | None = None  # by which the promise decodes, or the objective
 
     def under(self, promise: Promise | None) -> Self:
         """Put all predictions from here on under a promise of the model's guarantee: they are then what it covers, or
         accepts, in place of the best segmentation."""
         if promise is not None:
             promise.check(self.probability)
-        self.promise = promise
+        self.decision, self.promise = decision_of(promise, self.objective, self.labels), promise
         return self
 
     def with_objective(self, objective: str) -> Self:
         """Predict, from here on, the set of segments of which this is largest: its probability, or, with f1 or f1=0.35,
         the expected F1, where the number is a cutoff: half of the F1 that is to be expected (see `above_cutoff`)."""
-        decision_of(self.promise, objective, self.labels)
-        self.objective = objective
+        self.decision, self.objective = decision_of(self.promise, objective, self.labels), objective
         return self
 
-    def decoded_by(self, constraints: Sequence[Constraints | None] | None) -> Callable[[Decoder], Decoder] | None:
-        """How the promise decodes, or the objective; None where the most probable set is wanted."""
+    def decision_under(self, constraints: Sequence[Constraints | None] | None) -> Decision | None:
+        """What the promise decodes, or the objective; None where the most probable set is wanted."""
         if self.promise is not None and any(constraints or ()):
             raise ConstraintError(
                 "constraints and thresholds must be left out under a guarantee: it is of what the model decides alone"
             )
-        decision = decision_of(self.promise, self.objective, self.labels)
-        return None if decision is None else lambda decoder: decoder.deciding(decision)
-
-    def covered_by(self, margin: float) -> Callable[[Decoder], Decoder]:
-        """How coverage is decoded, beside what the objective takes."""
-        aim = Decision.of_objective(self.objective)
-        return lambda decoder: (decoder if aim is None else decoder.deciding(aim)).covering(margin)
+        return self.decision
 
     def predict_tokens(
         self,
@@ -102,24 +95,23 @@ class TextPredictor(ABC):
         constraints: Sequence[Constraints | None] | None = None,
     ) -> list[Prediction]:
         """Predict sentences that are tokens already; constraints, one per sentence, are in tokens."""
-        return self._run(sentences, self.decoded_by(constraints), probabilities, constraints)
+        return self._run(sentences, self.decision_under(constraints), probabilities, constraints)
 
     def cover_tokens(self, sentences: Sequence[Sequence[str]], margin: float = 0.0) -> list[Prediction]:
         """Predict sentences that are tokens already, with the coverage of each token: P(it is part of an entity of this
         label). The margin of a filter is larger by so much; infinity keeps all spans."""
-        return self._run(sentences, self.covered_by(margin), True, None, covers=True)
+        cutoff = None if self.decision is None else self.decision.f1_cutoff
+        return self._run(sentences, Decision(f1_cutoff=cutoff, margin=margin, with_coverage=True), True, None)
 
     @abstractmethod
     def _run(
         self,
         sentences: Sequence[Sequence[str]],
-        decoded_by: Callable[[Decoder], Decoder] | None,
+        decision: Decision | None,
         probabilities: bool,
         constraints: Sequence[Constraints | None] | None,
-        covers: bool = False,
     ) -> list[Prediction]:
-        """Run the model over sentences of tokens, with the decoder that `decoded_by` makes of its own; for coverage, if
-        it `covers`."""
+        """Run the model over sentences of tokens."""
 
     def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
         """Do in advance what the first predictions would have to wait for: compile kernels and, on a GPU, capture the
@@ -164,7 +156,7 @@ class TextPredictor(ABC):
         """The entities of one text, in order; of several texts, those of each. Constraints are of each text, in its
         characters. Entities less probable than the threshold are not returned."""
         if isinstance(texts, str):
-            return self.predict([texts], probabilities, sentences, [constraints], threshold)[0]
+            return self.predict_in_batches([texts], [constraints], probabilities, sentences, threshold)[0]
         texts = listed(texts)
         own = checked_constraints(constraints, len(texts), "text")
         return self.predict_in_batches(texts, own, probabilities, sentences, threshold)
@@ -179,8 +171,9 @@ class TextPredictor(ABC):
     ) -> list[list[Entity]]:
         """Do what `predict` does, for texts and constraints that are checked. Sentences of all texts share batches."""
         pieces = self.pieces(texts, sentences)
-        own = [with_threshold(one, threshold, self.labels) for one in constraints]
-        known = constraints_of_pieces(own, texts, pieces)
+        if threshold != 0:
+            constraints = [with_threshold(one, threshold, self.labels) for one in constraints]
+        known = constraints_of_pieces(constraints, texts, pieces)
         entities: list[list[Entity]] = [[] for _ in texts]
         for piece, prediction in zip(pieces, self.predict_tokens(words_of(pieces), probabilities, known)):
             entities[piece.text] += entities_of(texts[piece.text], piece.tokens, prediction)
@@ -299,10 +292,13 @@ def _check_text(text: object, number: int) -> None:
 
 def entities_of(text: str, tokens: Sequence[Token], prediction: Prediction) -> list[Entity]:
     """Return the segments of tokens as entities of the text."""
-    segments = prediction.segments
-    probabilities: Sequence[float | None] = prediction.probabilities or [None] * len(segments)
-    entities = []
-    for segment, probability, depth in zip(segments, probabilities, depths(segments)):
-        start, end = tokens[segment.start].start, tokens[segment.end - 1].end
-        entities.append(Entity(start, end, segment.label, text[start:end], probability, depth))
+    probabilities: Iterable[float | None] = prediction.probabilities or repeat(None)
+    entities: list[Entity] = []
+    around: list[int] = []  # the ends of those that the next one lies within: a container comes before what it contains
+    for (first, last, label), probability in zip(prediction.segments, probabilities):
+        while around and around[-1] <= first:
+            around.pop()
+        start, end = tokens[first].start, tokens[last - 1].end
+        entities.append(Entity(start, end, label, text[start:end], probability, len(around)))
+        around.append(last)
     return entities

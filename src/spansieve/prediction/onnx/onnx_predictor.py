@@ -15,11 +15,11 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from spansieve.crf.kernels import ScoreError
 from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import Rules
+from spansieve.decoding.coverage import Decision
 from spansieve.decoding.decoders import Decoded, Decoder, decoder_shapes
-from spansieve.decoding.prediction import Prediction, Probability, check_probability
+from spansieve.decoding.prediction import Prediction, Probability, check_choice
 from spansieve.models.inference import PreparedBatch, predict_with
 from spansieve.nn.subwords import SubwordCache, SubwordLayout, pooled
 from spansieve.nn.word_features import WordFeatures
@@ -51,7 +51,7 @@ def load(
     """Load a model that `spansieve export` wrote, on so many threads of the CPU, by default OMP_NUM_THREADS or one for
     each core. Needs no network and no torch, and runs no code from the folder. `guarantee` and `objective` are as
     `spansieve.load` has them."""
-    check_probability(probability)
+    check_choice("probability", probability, Probability)
     folder, threads = Path(folder), threads or openmp_threads()
     promise = None if guarantee is None else promise_for(folder, guarantee)
     description = read_description(folder)
@@ -86,8 +86,8 @@ class OnnxPredictor(TextPredictor):
         super().__init__(*about, tokenizer, batch_tokens, probability)
         self.description, self.backend = description, backend
 
-    def _run(self, sentences, decoded_by, probabilities, constraints, covers=False) -> list[Prediction]:
-        backend = self.backend.decoded_by(decoded_by)
+    def _run(self, sentences, decision, probabilities, constraints) -> list[Prediction]:
+        backend = self.backend if decision is None else self.backend.deciding(decision)
         return predict_with(backend, sentences, probabilities, constraints, self.batch_tokens)
 
 
@@ -97,28 +97,23 @@ class OnnxBackend:
     depth = 0
 
     def __init__(self, description: Description, encoder: Encoder, scorers: Session, decoder: Decoder) -> None:
-        self.support = description.decoder.support(description.labels)
+        self.labels, self.support = description.labels, description.decoder.support(description.labels)
         self.sizes, self.features = encoder.sizes, encoder.features
         self._encoder, self._scorers, self._decoder = encoder, scorers, decoder
         # Spans that start in one block of tokens end in the next.
         self._beyond = (self.support.max_width or 1) - 1
 
-    def decoded_by(self, make: Callable[[Decoder], Decoder] | None) -> OnnxBackend:
-        """Return the same model with another decoder, made of its own."""
-        if make is None:
-            return self
+    def deciding(self, decision: Decision) -> OnnxBackend:
+        """Return the same model with a decoder that takes something else than the best segmentation."""
         backend = copy(self)
-        backend._decoder = make(self._decoder)
+        backend._decoder = self._decoder.deciding(decision)
         return backend
 
     def launch(
         self, batch: PreparedBatch, with_probabilities: bool, rules: Sequence[Rules] | None
     ) -> Callable[[], Decoded]:
         scores = self._scores(self._encoder.vectors(batch.features))
-        try:
-            decoded = self._decoder(scores, batch.lengths, with_probabilities, rules)
-        except ScoreError as error:
-            raise ModelError(f"the export's graphs give no scores to decode: {error}") from error
+        decoded = self._decoder(scores, batch.lengths, with_probabilities, rules)
         return lambda: decoded
 
     def _scores(self, vectors: np.ndarray) -> list[np.ndarray]:
