@@ -3,6 +3,7 @@ need a newer torch than there is are skipped."""
 
 import os
 from importlib.util import find_spec
+from uuid import uuid4
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+# Ray reads it once in a process, whichever test comes first, and without it writes one to the user's home.
+os.environ.setdefault("RAY_AUTH_TOKEN", uuid4().hex)
 if find_spec("torch.onnx.ops") is None:
     from spansieve.prediction.onnx import export
 

@@ -138,8 +138,8 @@ def document_key(example: Example) -> object:
 
 
 def described_part(name: str, part: Sequence[Example]) -> str:
-    """Describe a part in a line: its sentences, its documents where these are fewer, and its entities."""
-    documents = len(set(map(document_key, part)))
-    of_documents = f" of {documents:,} documents" if documents < len(part) else ""
+    """Describe a part in a line: its sentences, its documents where these have names, and its entities."""
+    documents = len({example.document for example in part} - {None})
+    of_documents = f" of {documents:,} documents" if documents else ""
     entities = sum(len(example.segments) for example in part)
     return f"{name}: {len(part):,} sentences{of_documents} with {entities:,} entities"

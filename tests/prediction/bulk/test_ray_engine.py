@@ -9,7 +9,6 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -18,7 +17,6 @@ from spansieve.prediction.bulk.ledger import BulkError
 from tests.prediction.bulk.test_job import DAMAGED, check_rows, model, read_parts, rows, write_jsonl  # noqa: F401
 
 ray = pytest.importorskip("ray")
-TOKEN = uuid4().hex  # one for all tests: Ray reads it once in a process
 
 
 def children() -> set[int]:
@@ -41,7 +39,6 @@ def children() -> set[int]:
 def cluster(monkeypatch):
     """Of two workers: two replicas of one core each, whatever this machine has."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)  # without which Ray writes one to the user's home
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     before = children()
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
