@@ -27,7 +27,7 @@ from spansieve.models.torch_backend import TorchBackend
 from spansieve.nn.pretrained_encoder import VERSION, PretrainedEncoder
 from spansieve.prediction import feature_workers
 from spansieve.prediction.feature_workers import Prepared
-from spansieve.prediction.pipeline import ChunkOfTexts, Pipeline, reader_of
+from spansieve.prediction.pipeline import ChunkOfTexts, Pipeline
 from spansieve.prediction.predictor import Predictor
 from tests.data.blank_tokenizer import cut_at_blanks
 from tests.nn.tiny import bert_folder, roberta_folder
@@ -300,12 +300,12 @@ def check_reader(reader, encoder):
 @pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])
 def test_a_reader_reads_what_the_encoder_would(folder_of, casing, tmp_path):
     encoder = PretrainedEncoder(EncoderConfig(name=folder_of(tmp_path / "encoder"), casing=casing))
-    check_reader(pickle.loads(pickle.dumps(reader_of(encoder))), encoder)
+    check_reader(pickle.loads(pickle.dumps(encoder.reader())), encoder)
 
 
 def test_the_reader_of_the_builtin_encoder():
     encoder = trained().tagger.encoder
-    check_reader(pickle.loads(pickle.dumps(reader_of(encoder))), encoder)
+    check_reader(pickle.loads(pickle.dumps(encoder.reader())), encoder)
 
 
 @pytest.mark.parametrize("folder_of", [bert_folder, roberta_folder])

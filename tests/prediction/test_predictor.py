@@ -17,8 +17,10 @@ from spansieve.integrations.hub import load
 from spansieve.models.heads import HEADS
 from spansieve.models.inference import between_batches
 from spansieve.models.storage import save_model
+from spansieve.nn.encoder import Encoder
 from spansieve.prediction import text_predictor as texts_module
 from spansieve.prediction.model_evaluation import assess
+from spansieve.prediction.pipeline import Pipeline
 from spansieve.prediction.predictor import Predictor
 from spansieve.prediction.text_predictor import TextPredictor
 from tests.prediction.trained import EXAMPLES, FAMILIAR, trained
@@ -132,6 +134,17 @@ def test_many_texts_on_a_device_are_a_case_for_the_pipeline(predictor):
     elsewhere = Predictor(copy.deepcopy(predictor.tagger).to("meta"))
     assert elsewhere._are_many(texts)
     assert not elsewhere._are_many(texts[:1])
+
+
+def test_an_encoder_without_a_reader_predicts_many_texts_too(predictor, monkeypatch):
+    """As one that a user has written: nothing prepares its text ahead."""
+    texts = ["we went to Paris yesterday", "Ada Lovelace lives in New York ."]
+    expected = predictor.predict(texts)
+    monkeypatch.setattr(type(predictor.tagger.encoder), "reader", Encoder.reader)
+    monkeypatch.setattr(Predictor, "_are_many", lambda self, texts: True)
+    assert predictor.predict(texts) == expected
+    with pytest.raises(ValueError, match="the encoder must have a reader, which prepares text ahead, got "):
+        Pipeline(predictor.tagger)
 
 
 def test_a_threshold_leaves_out_what_is_less_probable_and_changes_nothing_else(predictor):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from spansieve.config import BuiltinConfig
 from spansieve.nn.encoder import Encoder, filled, rounded
 from spansieve.nn.vector_files import read_vectors
-from spansieve.nn.word_features import FIELDS, IDENTITY, NORM, WordFeatures
+from spansieve.nn.word_features import FIELDS, IDENTITY, NORM, WordFeatures, WordReader
 from spansieve.nn.word_vectors import WordVectors
 
 WORDS_STEP, GRAMS_STEP = 64, 1_024  # distinct words and their pieces are padded to multiples, so that few shapes occur
@@ -47,6 +47,9 @@ class BuiltinEncoder(Encoder):
 
     def features(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
         return {name: torch.from_numpy(array) for name, array in self.word_features.of_sentences(sentences).items()}
+
+    def reader(self) -> WordReader:
+        return WordReader(self.word_features)
 
     def padded(self, features: Mapping[str, Tensor], num_sentences: int, num_tokens: int) -> dict[str, Tensor] | None:
         # One word more than there are, which is in no sentence: the pieces that fill up are its own.

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from spansieve.config import BUILTIN, ModelConfig
 from spansieve.nn.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    from spansieve.nn.subwords import SubwordReader
+    from spansieve.nn.word_features import WordReader
 
 
 class Encoder(nn.Module):
@@ -26,6 +31,11 @@ class Encoder(nn.Module):
         """How much input each sentence is: its tokens, or its subwords where the encoder has such. Sentences of one
         batch should be alike in it."""
         return [len(sentence) for sentence in sentences]
+
+    def reader(self) -> SubwordReader | WordReader | None:
+        """The half that runs on the host, without torch, for threads and processes that prepare text ahead; None where
+        there is none."""
+        return None
 
     def forward(self, features: Mapping[str, Tensor]) -> Tensor:
         """The vector of each token, (B, L, D), zero beyond the end of a sentence."""

@@ -20,7 +20,7 @@ from transformers.utils import logging
 
 from spansieve.config import EncoderConfig
 from spansieve.nn.encoder import Encoder, filled, rounded
-from spansieve.nn.subwords import NUM_CASINGS, SubwordCache, SubwordLayout, pooled
+from spansieve.nn.subwords import NUM_CASINGS, SubwordCache, SubwordLayout, SubwordReader, pooled
 
 FALLBACK_LIMIT = 512  # where neither the tokenizer nor the model names one
 MAX_SUBWORDS, MAX_SUBWORDS_ON_GPU = 16_384, 32_768  # read at once in prediction, padding included
@@ -126,6 +126,9 @@ class PretrainedEncoder(Encoder):
 
     def sizes(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         return self.subwords.counts(sentences)
+
+    def reader(self) -> SubwordReader:
+        return SubwordReader(self.layout, self.subwords)
 
     def padded(self, features: Mapping[str, Tensor], num_sentences: int, num_tokens: int) -> dict[str, Tensor] | None:
         """See `Encoder`. Sentences that are read in several windows have no such shape."""

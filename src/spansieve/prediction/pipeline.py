@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,23 +19,19 @@ from spansieve.data.tokenizer import Tokenizer, tokens_of_text
 from spansieve.decoding.constraints import check_threshold
 from spansieve.decoding.decoders import Decoded
 from spansieve.decoding.prediction import Probability, check_choice
-from spansieve.models.inference import PreparedBatch, decoded_batches
+from spansieve.models.inference import MAX_SENTENCES, MAX_TOKENS, PreparedBatch, decoded_batches
 from spansieve.models.tagger import Tagger
 from spansieve.models.torch_backend import TorchBackend
-from spansieve.nn.builtin_encoder import BuiltinEncoder
-from spansieve.nn.encoder import Encoder
-from spansieve.nn.subwords import SubwordReader
-from spansieve.nn.word_features import WordReader
-from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer, Reader
+from spansieve.prediction.feature_workers import Prepared, PreparedAhead, Preparer
 from spansieve.prediction.promises import Promise
 from spansieve.prediction.text_predictor import decision_of
 from spansieve.segments import Entity
 
 Precision = Literal["fp32", "bf16"]
-# In a batch, padding included; where the encoder reads subwords, of those. On a GPU twice as many: the host takes as
-# long to start a batch of any size, and with fewer the GPU waits for it.
-BATCH_TOKENS = {"cpu": 16_384, "cuda": 32_768}
-BATCH_SENTENCES = {"cpu": 2_048, "cuda": 4_096}
+# In a batch, padding included; where the encoder reads subwords, of those. On a GPU many more, since the host takes as
+# long to start a batch of any size and with fewer the GPU waits for it; on a CPU large batches take longer a word.
+BATCH_TOKENS = {"cpu": MAX_TOKENS, "cuda": 32_768}
+BATCH_SENTENCES = {"cpu": MAX_SENTENCES, "cuda": 4_096}
 
 
 class Pipeline:
@@ -66,6 +62,10 @@ class Pipeline:
         batch_tokens = BATCH_TOKENS[kind] if batch_tokens is None else batch_tokens
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        reader = tagger.encoder.reader()
+        if reader is None:
+            name = type(tagger.encoder).__name__
+            raise ValueError(f"the encoder must have a reader, which prepares text ahead, got {name}: use a Predictor")
         if precision == "bf16":
             tagger.encoder.to(torch.bfloat16)
         if promise is not None:
@@ -73,9 +73,7 @@ class Pipeline:
         decision = decision_of(promise, objective, tagger.labels.names)
         self.backend = TorchBackend(tagger.eval(), probability, decision=decision)
         self.names = ("", *tagger.labels)  # by id: null has none
-        self.preparer = preparer or Preparer(
-            reader_of(tagger.encoder), tokenizer, sentences, batch_tokens, BATCH_SENTENCES[kind]
-        )
+        self.preparer = preparer or Preparer(reader, tokenizer, sentences, batch_tokens, BATCH_SENTENCES[kind])
         self.prepared = PreparedAhead(self.preparer, workers)
 
     def stream(
@@ -107,14 +105,6 @@ class Pipeline:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def reader_of(encoder: Encoder) -> Reader:
-    """Return the half of an encoder that can run in other processes."""
-    if isinstance(encoder, BuiltinEncoder):
-        return WordReader(encoder.word_features)
-    pretrained = cast(Any, encoder)
-    return SubwordReader(pretrained.layout, pretrained.subwords)
 
 
 class ChunkOfTexts:

@@ -84,7 +84,7 @@ class Predictor(TextPredictor):
 
     def predict_in_batches(self, texts, constraints, probabilities, sentences, threshold) -> list[list[Entity]]:
         """Prepare the next batches in a thread meanwhile, on a GPU, where there are many texts and no constraints."""
-        if any(constraints) or not self._are_many(texts):
+        if any(constraints) or not self._are_many(texts) or self.tagger.encoder.reader() is None:
             return super().predict_in_batches(texts, constraints, probabilities, sentences, threshold)
         with evaluating(self.tagger), self._pipeline(sentences) as pipeline:
             return [entities for _, entities in pipeline.stream(texts, probabilities, threshold)]
