@@ -36,9 +36,9 @@ def test_log_odds_are_those_of_enumeration(name, settings, is_annotated):
     ]
     found = judge(head, Scored(head.scores(vectors), lengths), [Claim(b, s, is_annotated) for b, s in segments])
     judged = 0
-    for (b, segment), (log_odds, reading, _) in zip(segments, found):
+    for (b, segment), (log_odds, segmentation, _) in zip(segments, found):
         present, absent = _split(head, listed, b, segment)
-        assert (segment in reading) is not is_annotated  # it disagrees with the annotation
+        assert (segment in segmentation) is not is_annotated  # it disagrees with the annotation
         if present and absent and name != "filter-only":  # else the graph is another with it, or without
             expected = oracle.log_sum(absent) - oracle.log_sum(present)
             if isinstance(head, FilteredHead) and head.is_loss_filtered and not isinstance(head, FilterOnly):
@@ -75,7 +75,7 @@ def test_what_the_model_knows_by_heart_is_doubted_where_it_was_changed(head):
     assert len(doubted) >= 4
     for (sentence, doubt), finding in doubted.items():
         if doubt != "missing" or head != "nested":
-            assert finding.reading == EXAMPLES[sentence].segments
+            assert finding.segmentation == EXAMPLES[sentence].segments
             assert 0.5 < finding.probability <= 1
 
 

@@ -45,16 +45,16 @@ def test_probabilities_can_be_left_out(server):
     assert {entity["probability"] for entity in result["entities"]} == {None}
 
 
-def test_alternatives_are_the_best_readings(server, predictor):
+def test_alternatives_are_the_best_segmentations(server, predictor):
     (result,) = server.results("the Bank of York", alternatives=3)
     (sentence,) = result["sentences"]
     (analysis,) = predictor.analyse("the Bank of York", top_k=3)
     assert len(analysis.alternatives) > 1
     assert sentence["entropy"] == pytest.approx(analysis.entropy, abs=1e-4)
     assert sentence["graph"] is sentence["note"] is None
-    for one, reading in zip(sentence["alternatives"], analysis.alternatives, strict=True):
-        assert one["probability"] == pytest.approx(reading.probability, abs=1e-5)
-        assert [(e["start"], e["end"], e["label"]) for e in one["entities"]] == [e[:3] for e in reading.entities]
+    for one, best in zip(sentence["alternatives"], analysis.alternatives, strict=True):
+        assert one["probability"] == pytest.approx(best.probability, abs=1e-5)
+        assert [(e["start"], e["end"], e["label"]) for e in one["entities"]] == [e[:3] for e in best.entities]
 
 
 def test_the_graph_of_a_sentence(server):

@@ -38,7 +38,7 @@ def test_the_answer_agrees(server, options):
     assert "Paris" not in dict(labels_of(result))
 
 
-def test_readings_and_graph_are_those_that_agree(server):
+def test_alternatives_and_graph_are_those_that_agree(server):
     (result,) = server.results(TEXT, constraints=[{"required": [BANK]}], alternatives=5, graph=True)
     sentence = result["sentences"][1]
     assert all(BANK.items() <= one["entities"][0].items() for one in sentence["alternatives"])

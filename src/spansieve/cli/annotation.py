@@ -161,7 +161,8 @@ def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:
     """A finding as a row: sentences are counted from 1, and its place is in characters of the sentence."""
     example, segment = examples[finding.sentence], finding.segment
     text, offsets = sentence_text(example)
-    changed = [s for s in finding.reading if s not in example.segments] if finding.doubt != "missing" else [segment]
+    is_missing = finding.doubt == "missing"
+    changed = [segment] if is_missing else [s for s in finding.segmentation if s not in example.segments]
     return {
         "sentence": finding.sentence + 1,
         "document": example.document,
@@ -172,7 +173,7 @@ def _row(finding: Finding, examples: Sequence[Example]) -> dict[str, Any]:
         "doubt": finding.doubt,
         "log_odds": round(finding.log_odds, 4),
         "instead": _named(changed, example) or "nothing",
-        "reading": _named(finding.reading, example),
+        "segmentation": _named(finding.segmentation, example),
         "reading_probability": round(finding.probability, 4),
         "sentence_text": text,
     }

@@ -96,7 +96,7 @@ def redact(
             with opened_source as stream, _written(target) as written:
                 for lines in redact_stream(redactor, stream, as_, field or ["text"], name):
                     written.write(b"".join(line.raw for line in lines))
-                    written.flush()  # whoever waits for the answer to a line has it
+                    written.flush()  # so that a program which waits for the answer to a line has it
                     for line in lines:
                         for number, replacement in line.replacements:
                             counts[replacement.label] += 1

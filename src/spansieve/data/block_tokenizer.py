@@ -113,7 +113,7 @@ class _Pieces:
 
     def __init__(self) -> None:
         self.num_pieces = self.num_characters = 0
-        # Drawn, so that nobody can write a text whose pieces all fall on one slot.
+        # Drawn, so that no text can be written whose pieces all fall on one slot.
         self.salt = np.array([SystemRandom().getrandbits(64), SystemRandom().getrandbits(64) | 1], np.uint64)
         self.slots = np.zeros(1 << 10, np.int32)  # a piece and one, or 0: none; at most half of them are taken
         self.hashes = np.zeros(0, np.uint64)

@@ -48,7 +48,7 @@ class Slots:
         self._device, self.task = device, Task()
         self.argument = (ctypes.c_void_p * 1)(ctypes.addressof(self.task))
         self._reserved = [0, 0, 0]
-        self.event: torch.cuda.Event | None = None  # recorded behind a launch whose result nobody has read yet
+        self.event: torch.cuda.Event | None = None  # recorded behind a launch whose result was not read yet
         self.inputs: tuple[Tensor, ...] = ()  # are kept until the launch is over
         self.shape = (0, 0)
 

@@ -11,7 +11,7 @@ global scores were learned of what the filter kept alone (`global_loss` filtered
 it: there P(s) is that of the graph times the filter's own of the label, as `with-filter` probabilities are.
 
 An annotated segment is as suspicious as these odds are high. A segment that is not annotated is as suspicious as they
-are low; those that are judged are in one of the k best readings of the sentence, and overlap no annotated one.
+are low; those that are judged are in one of the k best segmentations of the sentence, and overlap no annotated one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Finding(NamedTuple):
     segment: NamedSegment  # annotated or, if it is missing, not
     doubt: Doubt
     log_odds: float  # that the annotation is wrong here: of the segment's absence or, if it is missing, its presence
-    reading: tuple[NamedSegment, ...]  # the best of the whole sentence that disagrees with the annotation here
-    probability: float  # of this reading among those that disagree here
+    segmentation: tuple[NamedSegment, ...]  # the best of the whole sentence that disagrees with the annotation here
+    probability: float  # of this segmentation among those that disagree here
 
 
 class Claim(NamedTuple):
@@ -129,16 +129,16 @@ def findings_of(tagger: Tagger, examples: Sequence[Example]) -> Audit:
     def on_batch(indices: Sequence[int], scored: Scored) -> None:
         best = k_best(tagger.head, tagger.head.distribution_of(*scored), NUM_READINGS)
         claims: list[Claim] = []
-        for row, (i, readings) in enumerate(zip(indices, best)):
-            likely = {segment for segments, _ in readings for segment in segments}
+        for row, (i, segmentations) in enumerate(zip(indices, best)):
+            likely = {segment for segments, _ in segmentations for segment in segments}
             missing = [s for s in sorted(likely) if _is_clear(s, examples[i], tagger.head.kind == "nested")]
             claims += [Claim(row, s, True) for s in judged[i]] + [Claim(row, s, False) for s in missing]
         for start in range(0, len(claims), len(indices)):  # as many at once as the batch has sentences
             some = claims[start : start + len(indices)]
             for claim, (log_odds, entities, probability) in zip(some, judge(tagger.head, scored, some)):
-                (segment,), reading = tagger.named([claim.segment]), tuple(tagger.named(sorted(entities)))
-                doubt = _doubt(segment, reading) if claim.is_annotated else "missing"
-                found.append(Finding(indices[claim.row], segment, doubt, log_odds, reading, probability))
+                (segment,), segmentation = tagger.named([claim.segment]), tuple(tagger.named(sorted(entities)))
+                doubt = _doubt(segment, segmentation) if claim.is_annotated else "missing"
+                found.append(Finding(indices[claim.row], segment, doubt, log_odds, segmentation, probability))
 
     predict_segments(tagger, [example.tokens for example in examples], on_batch=on_batch)
     num_annotated = sum(len(set(example.segments)) for example in examples)
@@ -154,8 +154,8 @@ def _is_clear(segment: Segment, example: Example, nests: bool) -> bool:
 
 
 def judge(head: Head, scored: Scored, claims: Sequence[Claim]) -> list[tuple[float, Entities, float]]:
-    """Compute of each claim the log-odds that it is wrong, the best reading where it is wrong, and the probability of
-    that reading there."""
+    """Compute of each claim the log-odds that it is wrong, the best segmentation where it is wrong, and the probability
+    of that segmentation there."""
     distribution = head.distribution_of(*selected(scored, [claim.row for claim in claims]))
     tags = head.tags if isinstance(head, CRF) else None
     forbidden = [Known(forbidden=[claim.segment]) for claim in claims]
@@ -170,15 +170,15 @@ def judge(head: Head, scored: Scored, claims: Sequence[Claim]) -> list[tuple[flo
         log_p = logsigmoid(of_presence) + by_filter[tuple(torch.tensor(index).T)]
         of_presence = log_p - (-log_p.clamp(max=-MIN_DOUBT).expm1()).log()
     of_absence = (-of_presence).tolist()
-    readings = zip(k_best(head, present, 1), k_best(head, absent, 1))
+    segmentations = zip(k_best(head, present, 1), k_best(head, absent, 1))
     return [
         (odds if claim.is_annotated else -odds, *pair[claim.is_annotated][0])
-        for claim, odds, pair in zip(claims, of_absence, readings)
+        for claim, odds, pair in zip(claims, of_absence, segmentations)
     ]
 
 
-def _doubt(segment: NamedSegment, reading: Sequence[NamedSegment]) -> Doubt:
-    if any(other[:2] == segment[:2] for other in reading):
+def _doubt(segment: NamedSegment, segmentation: Sequence[NamedSegment]) -> Doubt:
+    if any(other[:2] == segment[:2] for other in segmentation):
         return "wrong label"
-    is_shared = any(other.start < segment.end and segment.start < other.end for other in reading)
+    is_shared = any(other.start < segment.end and segment.start < other.end for other in segmentation)
     return "wrong boundaries" if is_shared else "no entity"

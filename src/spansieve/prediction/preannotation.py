@@ -34,8 +34,8 @@ def suggest(
 ) -> Iterator[Suggestion]:
     """Pre-annotate the `text` of each record, less what is less probable than the threshold.
 
-    The score is P(best reading): that the entities found are all there are and that each is right. Texts may have no
-    end: a thousand or so are held at once.
+    The score is P(best segmentation): that the entities found are all there are and that each is right. Texts may have
+    no end: a thousand or so are held at once.
     """
     records, ahead = tee(records)
     for chunk in chunks_of(record["text"] for record in ahead):
@@ -46,7 +46,7 @@ def suggest(
 
 
 def confidence(sentences: Sequence[Analysis]) -> float:
-    """P(best reading) of a text, whose sentences are independent under the model."""
+    """P(best segmentation) of a text, whose sentences are independent under the model."""
     return math.prod(sentence.alternatives[0].probability for sentence in sentences)
 
 

@@ -1,7 +1,7 @@
 """Texts of many requests through one model: a bounded queue, and one thread that owns the model.
 
 Requests take turns, text by text, and a long text lets the others have theirs while it is read: between two batches of
-its sentences. A batch that nobody waits for any more is given up there.
+its sentences. A batch that no request waits for any more is given up there.
 """
 
 from __future__ import annotations

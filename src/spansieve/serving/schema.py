@@ -75,7 +75,7 @@ class TextConstraints(RequestModel):
 
 
 def _num_constraints(given: Any) -> int:
-    """Count the constraints of a text, which nobody has checked."""
+    """Count the constraints of a text, which are not checked yet."""
     parts = given.values() if isinstance(given, dict) else [given]
     return sum(len(part) if isinstance(part, (list, dict)) else part is not None for part in parts)
 

@@ -1,7 +1,7 @@
 """A model served until the process is stopped, over connections that a slow client cannot hold for long.
 
 uvicorn times out a connection that is idle between two requests, and nothing else: one byte ends that, and headers that
-never end, a body that nobody reads or an answer that the client does not take hold a connection for ever.
+never end, a body that is not read or an answer that the client does not take hold a connection for ever.
 """
 
 from __future__ import annotations

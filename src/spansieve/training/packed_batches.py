@@ -77,7 +77,7 @@ def pack(batch: Batch, tagger: Tagger, batch_size: int) -> PackedBatch | None:
     gold = batch.gold
     if len(batch) > batch_size or not isinstance(gold, HeadGold) or gold.known is not None:
         return None
-    # One token more than any sentence has: its parts are nobody's, and the gold that fills up is there.
+    # One token more than any sentence has: its parts belong to no sentence, and the gold that fills up is there.
     num_tokens = rounded(gold.structures.shape[1] + 1)
     features = tagger.encoder.padded(batch.features, batch_size, num_tokens)
     if features is None or len(gold.structures.parts.part) > batch_size * num_tokens:

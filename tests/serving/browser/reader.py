@@ -10,9 +10,9 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from tests.serving.running import until
 
-# The text of the reading as it was sent: without the tags behind the entities.
+# The marked text as it was sent: without the tags behind the entities.
 PLAIN = """
-const copy = document.getElementById("reading").cloneNode(true);
+const copy = document.getElementById("marked").cloneNode(true);
 copy.querySelectorAll(".tag").forEach((tag) => tag.remove());
 return copy.textContent;
 """
@@ -49,7 +49,7 @@ class Reader:
 
     def entities(self) -> list[tuple[str, str]]:
         """Text and label of each that is marked."""
-        script = """return [...document.querySelectorAll("#reading .entity")].map((mark) => {
+        script = """return [...document.querySelectorAll("#marked .entity")].map((mark) => {
             const copy = mark.cloneNode(true);
             copy.querySelectorAll(".tag").forEach((tag) => tag.remove());
             return [copy.textContent, mark.lastElementChild.firstChild.textContent];

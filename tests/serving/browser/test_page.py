@@ -17,7 +17,7 @@ def test_entities_are_marked_with_their_probabilities(page, server):
     (result,) = server.results(TEXT)
     assert page.entities() == [(e["text"], e["label"]) for e in result["entities"]]
     assert page.plain == TEXT
-    shown = [mark.text for mark in page.all("#reading .probability")]
+    shown = [mark.text for mark in page.all("#marked .probability")]
     assert len(shown) == len(result["entities"])
     assert all(one[-2:].isdigit() for one in shown)
     assert page.status.startswith(f"{len(shown)} entit")
@@ -47,7 +47,7 @@ def test_positions_are_right_in_any_text(page, server, text):
 def test_markup_stays_text(page, text):
     page.read(text)
     assert page.plain == text
-    for place in ("reading", "graph", "readings", "sentence"):
+    for place in ("marked", "graph", "alternatives", "sentence"):
         assert page.run(f"return document.querySelectorAll('#{place} script, #{place} img, #{place} b').length") == 0
 
 
@@ -71,15 +71,15 @@ def test_an_empty_text(page):
 def test_an_entity_shows_what_else_it_might_be(page, server):
     page.read("the Bank of York")
     (result,) = server.results("the Bank of York", alternatives=5)
-    mark = page.all("#reading .entity")[0]
+    mark = page.all("#marked .entity")[0]
     mark.click()
     assert page["card"].is_displayed()
     assert mark.get_attribute("aria-expanded") == "true"
     others = result["sentences"][0]["alternatives"][1:]
     assert others
-    assert "Readings of the sentence without it" in page["card"].text
-    for reading in others:
-        for entity in reading["entities"]:
+    assert "Segmentations of the sentence without it" in page["card"].text
+    for segmentation in others:
+        for entity in segmentation["entities"]:
             assert entity["text"] in page["card"].text
     page.press(Keys.ESCAPE)
     until(lambda: not page["card"].is_displayed())
@@ -102,7 +102,7 @@ def test_an_entity_is_fixed_or_forbidden_and_the_rest_changes(page, server):
         for one in result["sentences"][0]["graph"]["candidates"]
         if (one["start"], one["label"]) != (own["start"], own["label"])
     )
-    page.all("#reading .entity")[0].click()
+    page.all("#marked .entity")[0].click()
     button(page, f"Forbid: {words}, {label}").click()
     until(lambda: (words, label) not in page.entities())
     assert page["known"].is_displayed()
@@ -112,11 +112,11 @@ def test_an_entity_is_fixed_or_forbidden_and_the_rest_changes(page, server):
     button(page, f"Forget: {words}, {label}").click()
     until(lambda: page.entities() == [(words, label)])
     assert not page["known"].is_displayed()
-    page.all("#reading .entity")[0].click()
+    page.all("#marked .entity")[0].click()
     other = text[rival["start"] : rival["end"]]
     button(page, f"Fix: {other}, {rival['label']}").click()
     until(lambda: page.entities() == [(other, rival["label"])])
-    mark = page.all("#reading .entity.is-fixed")[0]
+    mark = page.all("#marked .entity.is-fixed")[0]
     assert mark.get_attribute("aria-label") == f"{other}, {rival['label']}, fixed"
     assert page.plain == text
     page.read("we went to Paris yesterday")  # of another text nothing has been said
@@ -184,7 +184,7 @@ def test_one_of_many_sentences_is_chosen(page):
     page["next"].click()
     assert "Lovelace" in words()
     assert page.all(".sentence.is-shown")[0].get_attribute("data-sentence") == "1"
-    page.all("#reading .entity")[0].click()  # of the first again
+    page.all("#marked .entity")[0].click()  # of the first again
     assert "Paris" in words()
 
 
@@ -207,7 +207,7 @@ def test_a_model_without_candidates_says_so(open_page, chain_server):
     assert page.entities() == [("Paris", "LOC")]
     assert not page["figure"].is_displayed()
     assert "no candidates" in page["note"].text
-    assert page.all("#readings li")
+    assert page.all("#alternatives li")
 
 
 def test_nested_entities_are_marked_within_each_other(open_page, nested_server):
@@ -268,7 +268,7 @@ const behind = (node) => {
   return "white";
 };
 const found = {};
-const kinds = "#reading|#reading .entity|#reading .tag|#status|#legend li|.share|button.main|#counts|.chip|.chip .tag";
+const kinds = "#marked|#marked .entity|#marked .tag|#status|#legend li|.share|button.main|#counts|.chip|.chip .tag";
 for (const selector of kinds.split("|")) {
   const node = document.querySelector(selector);
   const [a, b] = [light(getComputedStyle(node).color), light(behind(node))].sort((x, y) => y - x);

@@ -1,9 +1,9 @@
-// What an entity might have been instead: the candidates that share a token with it, and the readings without it. Any of
-// them can be fixed, and the entity forbidden.
+// What an entity might have been instead: the candidates that share a token with it, and the segmentations without it. Any
+// of them can be fixed, and the entity forbidden.
 
 import { byId, element, hueOf, shown } from "./elements.js";
 import { isSame, overlaps } from "./known.js";
-import { meter } from "./reading.js";
+import { meter } from "./marked_text.js";
 
 const MARGIN = 8;
 
@@ -50,8 +50,8 @@ function contents(entity, sentence, text, labels, say) {
   }
   const others = (sentence?.alternatives ?? []).filter((one) => !one.entities.some((e) => isSame(e, entity)));
   if (others.length) {
-    const items = others.slice(0, 5).map((one) => reading(one, entity, labels));
-    parts.push(element("h4", {}, "Readings of the sentence without it"), element("ul", { class: "choices" }, ...items));
+    const items = others.slice(0, 5).map((one) => alternative(one, entity, labels));
+    parts.push(element("h4", {}, "Segmentations of the sentence without it"), element("ul", { class: "choices" }, ...items));
   }
   if (!rivals.length && !others.length) parts.push(element("p", { class: "quiet" }, reason(sentence)));
   return parts;
@@ -67,11 +67,11 @@ function action(name, act, entity, what = entity.text) {
 function reason(sentence) {
   if (!sentence) return "Alternatives were not asked for: the text is long.";
   if (sentence.note && !sentence.alternatives) return `No alternatives: ${sentence.note}.`;
-  if (sentence.graph) return "The filter kept nothing else here: every reading of the sentence has it.";
-  return "None of the best readings of the sentence is without it.";
+  if (sentence.graph) return "The filter kept nothing else here: every segmentation of the sentence has it.";
+  return "None of the best segmentations of the sentence is without it.";
 }
 
-function reading(one, entity, labels) {
+function alternative(one, entity, labels) {
   const here = one.entities.filter((e) => overlaps(e, entity));
   const what = here.length ? here.map((e) => e.text).join(" · ") : "nothing here";
   const kind = [...new Set(here.map((e) => e.label))].join(" · ");

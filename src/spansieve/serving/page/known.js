@@ -1,7 +1,7 @@
 // What someone has said of the entities of the text: some are there, some are not. The rest is found to fit.
 
 import { element, hueOf } from "./elements.js";
-import { tag } from "./reading.js";
+import { tag } from "./marked_text.js";
 
 export const overlaps = (one, other) => one.start < other.end && other.start < one.end;
 export const isSame = (one, other) => one.start === other.start && one.end === other.end && one.label === other.label;

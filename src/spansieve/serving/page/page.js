@@ -5,7 +5,7 @@ import * as client from "./client.js";
 import { byId, element } from "./elements.js";
 import { drawGraph } from "./graph.js";
 import { Known, drawKnown } from "./known.js";
-import { drawLegend, drawReading, drawReadings } from "./reading.js";
+import { drawLegend, drawMarkedText, drawAlternatives } from "./marked_text.js";
 import { Text, wellFormed } from "./text.js";
 
 const ALTERNATIVES = 5;
@@ -65,7 +65,7 @@ async function find() {
   if (text.text !== answer?.text.text) known.clear(); // it was said of another text
   const more = isShort ? { alternatives: Math.min(ALTERNATIVES, about.limits.alternatives), graph: about.has_graph } : {};
   const wish = { ...more, ...known.constraints };
-  say("Reading …");
+  say("Predicting …");
   const begin = performance.now();
   try {
     const { results } = await client.predict(text.text, wish, token(), mine.signal);
@@ -85,7 +85,7 @@ function show(text, result) {
   answer = { text, result };
   byId("card").hidePopover();
   drawLegend(byId("legend"), result.entities, about.labels);
-  drawReading(byId("reading"), text, result, about.labels, { entity: chooseEntity, sentence: chooseSentence }, known);
+  drawMarkedText(byId("marked"), text, result, about.labels, { entity: chooseEntity, sentence: chooseSentence }, known);
   drawKnown(byId("known"), known, text, about.labels, { forget: said("forget"), clear: said("clear") });
   byId("result").hidden = false;
   const sentences = result.sentences ?? [];
@@ -106,9 +106,9 @@ const shortened = (text) => {
 function showNothing(isLong) {
   const limit = about.limits.explained_characters.toLocaleString("en");
   byId("note").textContent = isLong
-    ? `The text is longer than ${limit} characters: entities only, without readings and graphs.`
+    ? `The text is longer than ${limit} characters: entities only, without segmentations and graphs.`
     : "There is no sentence in this text.";
-  for (const id of ["figure", "readings-title", "readings"]) byId(id).hidden = true;
+  for (const id of ["figure", "alternatives-title", "alternatives"]) byId(id).hidden = true;
   byId("explained").hidden = !isLong;
 }
 
@@ -130,21 +130,21 @@ const said = (verb) => async (entity) => {
 function chooseSentence(index) {
   const sentence = answer.result.sentences?.[index];
   if (!sentence) return;
-  for (const node of byId("reading").querySelectorAll(".sentence"))
+  for (const node of byId("marked").querySelectorAll(".sentence"))
     node.classList.toggle("is-shown", Number(node.dataset.sentence) === index);
   byId("sentence").value = String(index);
   byId("previous").disabled = index === 0;
   byId("next").disabled = index === answer.result.sentences.length - 1;
   showGraph(sentence);
-  const readings = sentence.alternatives ?? [];
-  byId("readings-title").hidden = byId("readings").hidden = !readings.length;
-  drawReadings(byId("readings"), readings, about.labels);
+  const alternatives = sentence.alternatives ?? [];
+  byId("alternatives-title").hidden = byId("alternatives").hidden = !alternatives.length;
+  drawAlternatives(byId("alternatives"), alternatives, about.labels);
 }
 
 function showGraph(sentence) {
   const { graph, note } = sentence;
   byId("tip").hidden = true;
-  byId("graph-title").textContent = about.has_graph ? "The filtered graph" : "Readings";
+  byId("graph-title").textContent = about.has_graph ? "The filtered graph" : "Segmentations";
   const without = about.has_graph ? "" : `A ${about.head} model has no candidates, so there is no graph to draw.`;
   byId("note").textContent = note ? `${note[0].toUpperCase()}${note.slice(1)}.` : without;
   byId("figure").hidden = !graph;

@@ -68,7 +68,7 @@ def _cached(**options: Any) -> Callable[[Callable], Callable]:
 
 @functools.cache
 def _temporary_cache() -> str | None:
-    """A folder for code that is run, and so one that nobody else can write."""
+    """A folder for code that is run, and so one that no other user can write."""
     user = os.getuid() if hasattr(os, "getuid") else None  # elsewhere every user has temporary files of their own
     try:
         folder = Path(tempfile.gettempdir(), "spansieve-numba" if user is None else f"spansieve-numba-{user}")

@@ -2,7 +2,7 @@
 
 import { element, hueOf, shown } from "./elements.js";
 
-export function drawReading(place, text, result, labels, choose, known) {
+export function drawMarkedText(place, text, result, labels, choose, known) {
   const sentences = result.sentences ?? [{ start: 0, end: text.length }];
   const waiting = [...result.entities].sort((a, b) => a.start - b.start || b.end - a.end);
   const parts = [];
@@ -76,14 +76,14 @@ export function drawLegend(place, entities, labels) {
   place.replaceChildren(...items);
 }
 
-export function drawReadings(place, alternatives, labels) {
-  const items = alternatives.map((reading) =>
+export function drawAlternatives(place, alternatives, labels) {
+  const items = alternatives.map((one) =>
     element(
       "li",
       {},
-      element("span", { class: "share" }, shown(reading.probability)),
-      meter(reading.probability),
-      element("span", { class: "chips" }, ...chips(reading.entities, labels)),
+      element("span", { class: "share" }, shown(one.probability)),
+      meter(one.probability),
+      element("span", { class: "chips" }, ...chips(one.entities, labels)),
     ),
   );
   place.replaceChildren(...items);
