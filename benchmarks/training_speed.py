@@ -42,8 +42,8 @@ OURS = ("fsemicrf", "crf", "semicrf", "semicrf-unit-null", "filter-only")
 ABOUT_PROCESSES = (
     "`spansieve train` on the CPU with the built-in encoder on the sample corpus, scores on dev included, one thread a "
     "process; two processes are started as `accelerate launch` starts them. Steps there are no CUDA graphs, whatever "
-    "the setting: the losses are the same. A step of two processes has twice as many sentences, and an epoch half as many "
-    "steps, so that theirs is another loss."
+    "the setting: the losses are the same. A step of two processes has twice as many sentences, and an epoch half as "
+    "many steps, so that theirs is another loss."
 )
 PART = 0.5  # of the full learning rates
 
