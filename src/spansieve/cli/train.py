@@ -150,7 +150,7 @@ def distil(
     settings: Settings = None,
     resume: Resume = False,
 ) -> None:
-    """Train a small, fast model on what a large one thinks of the data, and of texts without labels.
+    """Train a small, fast model on the distributions that a large one has over the data, and over texts without labels.
 
     The student has the built-in encoder, unless another is named, and the teacher's labels.
 

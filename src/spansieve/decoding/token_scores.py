@@ -208,7 +208,7 @@ class TokenScores:
 
     def best(self) -> tuple[np.ndarray, FlatSegments]:
         """Return the score of the best tags of each sentence, (B,), and the segments that they spell: by the linear
-        chain, which knows no limit of width and is many times as fast as the graph."""
+        chain, which has no limit of width and is many times as fast as the graph."""
         scheme, (transition, start, end) = self.scheme, self.learned
         number, scores = self.scores.dtype.type, self.scores
         if start is not None or end is not None or transition is not None:
