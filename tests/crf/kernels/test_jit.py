@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept when neither the package's folder nor the user's home can be written."""
+"""How long compiled kernels are kept, and where, when neither the package's folder nor the user's home can be written."""
 
 from __future__ import annotations
 
@@ -57,3 +57,25 @@ def test_code_of_others_is_not_run(temporary, kind):
     assert jit._temporary_cache() is None
     assert jit._cached()(twice)(3) == 6  # compiled, and not kept
     assert not list(temporary.rglob("*.nbi"))
+
+
+def test_a_change_of_any_kernel_renews_all(temporary, monkeypatch):
+    def hits_on_disk() -> int:
+        doubled = jit._cached()(twice)
+        assert doubled(3) == 6
+        return sum(doubled.stats.cache_hits.values())
+
+    assert [hits_on_disk(), hits_on_disk()] == [0, 1]
+    monkeypatch.setattr(jit, "_stamp_of_kernels", lambda: ((1, 2),))
+    assert [hits_on_disk(), hits_on_disk()] == [0, 1]
+
+
+def test_the_stamp_is_of_every_kernel(tmp_path, monkeypatch):
+    stamp = jit._stamp_of_kernels.__wrapped__
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
+    for name in ("jit.py", "sweeps.py"):
+        (tmp_path / name).write_text("x = 1")
+    before = stamp()
+    assert before == stamp()
+    (tmp_path / "sweeps.py").write_text("x = 1.5")
+    assert before != stamp()

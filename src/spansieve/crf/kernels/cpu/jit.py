@@ -31,14 +31,14 @@ class _CacheOfUsed:
         """Where Numba keeps compiled code: in NUMBA_CACHE_DIR, beside the source or in the user's home. Where none can
         be written, in the folder for temporary files, or nowhere."""
         try:
-            return FunctionCache(self._function)
+            return _function_cache(self._function)
         except RuntimeError:  # no place that can be written
             folder, before = _temporary_cache(), config.CACHE_DIR
         if folder is None:
             return NullCache()
         try:
             config.CACHE_DIR = folder  # which is looked at here only
-            return FunctionCache(self._function)
+            return _function_cache(self._function)
         finally:
             config.CACHE_DIR = before
 
@@ -64,6 +64,23 @@ def _cached(**options: Any) -> Callable[[Callable], Callable]:
         return dispatcher
 
     return decorate
+
+
+def _function_cache(function: Callable) -> FunctionCache:
+    """Numba's cache, renewed when any file of kernels has changed: by itself Numba looks at the function's own file,
+    and would go on with what was inlined of another."""
+    cache = FunctionCache(function)
+    file = getattr(cache, "_cache_file", None)  # which another version of Numba may not have
+    if file is not None:
+        file._source_stamp = (file._source_stamp, _stamp_of_kernels())
+    return cache
+
+
+@functools.cache
+def _stamp_of_kernels() -> tuple[tuple[int, int], ...]:
+    """When each file of kernels was written, and its size."""
+    found = (path.stat() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return tuple((file.st_mtime_ns, file.st_size) for file in found)
 
 
 @functools.cache
