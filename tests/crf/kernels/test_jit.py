@@ -1,4 +1,4 @@
-"""How long compiled kernels are kept, and where, when neither the package's folder nor the user's home can be written."""
+"""How long compiled kernels are kept; and where, when neither the package's folder nor the home can be written."""
 
 from __future__ import annotations
 
