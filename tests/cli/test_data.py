@@ -32,6 +32,15 @@ def invoke(app, *arguments):
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(argument) for argument in arguments])
 
 
+def test_labels_with_brackets_are_shown_as_they_are(app, corpus):
+    (corpus / "[red]odd.conll").write_text("Ada B-[bold]X\n\n")
+    result = invoke(app, corpus / "train.conll", corpus / "[red]odd.conll")
+    assert result.exit_code == 0, result.output
+    flat = " ".join(result.output.split())
+    assert "[bold]X │ 0 │ 1" in flat
+    assert "[red]odd.conll has labels that train.conll has not: [bold]X" in flat
+
+
 def test_tables_and_remarks(app, corpus):
     result = invoke(
         app, corpus / "train.conll", corpus / "test.conll", "--max-width", 2, "--json", corpus / "report.json"

@@ -40,7 +40,7 @@ from spansieve.training.callbacks import Observer
 from spansieve.training.run import train
 
 Doubt = Literal["no entity", "wrong label", "wrong boundaries", "missing"]
-NUM_READINGS = 5  # whose segments are judged where they are not annotated
+K_BEST = 5  # segmentations, whose segments are judged where they are not annotated
 MIN_DOUBT = 1e-300  # of P = 1, whose odds would be infinite
 DEV_PARTS = 10  # of what a model is trained on, one chooses its best epoch
 
@@ -127,7 +127,7 @@ def findings_of(tagger: Tagger, examples: Sequence[Example]) -> Audit:
     found: list[Finding] = []
 
     def on_batch(indices: Sequence[int], scored: Scored) -> None:
-        best = k_best(tagger.head, tagger.head.distribution_of(*scored), NUM_READINGS)
+        best = k_best(tagger.head, tagger.head.distribution_of(*scored), K_BEST)
         claims: list[Claim] = []
         for row, (i, segmentations) in enumerate(zip(indices, best)):
             likely = {segment for segments, _ in segmentations for segment in segments}
