@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from spansieve.crf.kernels import MIN_TRITON, triton_version
@@ -37,13 +36,7 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Tensor | float | None
         _compiled[key] = kernel[grid](*arguments, num_warps=num_warps, **constants)
         return
     in_order = [constants[name] for name in kernel.arg_names[len(arguments) :]]
-    if knobs.runtime.launch_enter_hook is not None:  # a profiler is attached
-        compiled[(*grid, 1, 1)[:3]](*arguments, *in_order)
-        return
-    stream = driver.active.get_current_stream(device)
-    compiled.run(
-        *(*grid, 1, 1)[:3], stream, compiled.function, compiled.packed_metadata, None, None, None, *arguments, *in_order
-    )
+    compiled[(*grid, 1, 1)[:3]](*arguments, *in_order)
 
 
 def _kind(argument: Tensor | float | None) -> Any:
