@@ -295,6 +295,22 @@ def test_a_thread_that_has_not_used_the_gpu_can_launch():
     assert decoded.segments.by_sentence() == expected.segments.by_sentence()
 
 
+@pytest.mark.parametrize("kind", ["filtered, two labels", "filtered with skip"])
+def test_sums_keep_their_range_when_transitions_change(kind):
+    """Plain doubles have the range of 25 spans with two labels and these scores, and not with these transitions."""
+    before, after = (decoder_of(kind, np.full((len(NAMES),) * 2, value), max_width=1) for value in (0.0, 20.0))
+    lengths = np.array([25])
+    scores = random_scores(before, lengths, null=-20.0)
+    scores[1] = 10 + 0.1 * scores[1]
+    ours = DeviceDecoder(before, DEVICE)
+    ours._arrays["transition"].fill_(20.0)
+    decoded, expected = on_device(ours, scores, lengths), after(scores, lengths, True)
+    assert decoded.segments.by_sentence() == expected.segments.by_sentence()
+    assert expected.probabilities.max() < 0.9
+    np.testing.assert_allclose(decoded.probabilities, expected.probabilities, rtol=1e-4)
+    assert ours.num_on_host == 0
+
+
 @on_gpu
 @every_kind
 def test_a_launch_is_captured(kind):
@@ -302,7 +318,8 @@ def test_a_launch_is_captured(kind):
     ours = DeviceDecoder(decoder, DEVICE)
     first, second = (random_scores(decoder, lengths, seed=seed) for seed in (0, 1))
     tensors = [torch.from_numpy(part).to(DEVICE) for part in first]
-    lengths_there, slots, graph = torch.from_numpy(lengths).to(DEVICE), ours.slots(), torch.cuda.CUDAGraph()
+    lengths_there, graph = torch.from_numpy(lengths).to(DEVICE), torch.cuda.CUDAGraph()
+    slots = ours.slots(keeps_scratch=False)
     ours.launch(slots, tensors, lengths_there, True)
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):

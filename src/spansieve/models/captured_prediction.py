@@ -67,15 +67,16 @@ class CapturedPrediction:
 
     def let_go(self) -> None:
         """Let go of all that was captured, with its memory, once it is over."""
-        for captured in self.by_shape.values():
-            captured.wait()
-        self._max_subwords = MAX_SUBWORDS if self.tagger.encoder.is_pretrained else 0
-        self._uses: Counter[Shape] = Counter()
-        self.by_shape = {}
-        self._weights: Weights | None = None
-        self._recorder: Recorder | None = None
-        self._decoder: DeviceDecoder | None = None
-        self._stream: torch.cuda.Stream | None = None
+        with self._lock:
+            for captured in self.by_shape.values():
+                captured.wait()
+            self._max_subwords = MAX_SUBWORDS if self.tagger.encoder.is_pretrained else 0
+            self._uses: Counter[Shape] = Counter()
+            self.by_shape = {}
+            self._weights: Weights | None = None
+            self._recorder: Recorder | None = None
+            self._decoder: DeviceDecoder | None = None
+            self._stream: torch.cuda.Stream | None = None
 
     @property
     def bytes(self) -> int:
@@ -92,10 +93,12 @@ class CapturedPrediction:
     ) -> Callable[[], Decoded] | None:
         """Start on a batch by replay; what is returned waits for the result. None where its shape is not captured."""
         with self._lock, on_device(backend.device):
+            if self._recorder is not None and self._recorder.device != backend.device:  # the tagger was moved
+                self.let_go()
+            self._take_stream(backend.device)
             captured = self._captured_for(batch, backend.device)
             if captured is None:
                 return None
-            self._take_stream(backend.device)
             replay = captured.replay(batch)
             if self._weights is None or not self._weights.are_in_use():  # looked up while the device works
                 self.let_go()
@@ -138,7 +141,8 @@ class CapturedPrediction:
         widths = range(WIDTH_STEP, WARM_UP_WIDTH + 1, WIDTH_STEP)
         padded = (self._padded(sentences, width) for sentences in WARM_UP_SENTENCES for width in widths)
         shapes = {shape for shape in padded if shape is not None}
-        with self._lock:
+        with self._lock, on_device(self.tagger.device):
+            self._take_stream(self.tagger.device)
             # Twice: where a large one takes too much memory, the small ones are captured anew without it.
             for shape in 2 * sorted(shapes, key=lambda shape: shape.subwords):
                 if time.perf_counter() > end:
@@ -201,9 +205,11 @@ def on_device(device: torch.device) -> AbstractContextManager[None]:
 class Captured:
     """What a tagger does with batches of one shape, from inputs at a fixed place to results at a fixed place."""
 
+    _done: torch.cuda.Event | None = None  # recorded behind the last use of what a replay writes
+
     def __init__(self, tagger: Tagger, shape: Shape, decoder: DeviceDecoder | None) -> None:
         self._tagger, self._inputs, self._decoder = tagger, FixedInputs(tagger, shape), decoder
-        self._slots = None if decoder is None else decoder.slots()
+        self._slots = None if decoder is None else decoder.slots(keeps_scratch=False)
         # What is decoded with, beside the scores, at places of its own, where each replay writes it as it is by then.
         self._arrays = {name: x.detach().float().clone() for name, x in tagger.head.decoder_arrays().items()}
         if self._slots is not None:
@@ -211,7 +217,8 @@ class Captured:
                 setattr(self._slots.task, name, array.data_ptr())
         self._scores: tuple[Tensor, ...] = ()
         self._replay: Callable[[], None] = self._run
-        self._done = torch.cuda.Event() if tagger.device.type == "cuda" else None
+        if tagger.device.type == "cuda":
+            self._done = torch.cuda.Event()
         self._last: Replay | None = None
 
     @property
@@ -248,12 +255,17 @@ class Captured:
     def scores_of(self, batch: PreparedBatch) -> tuple[tuple[Tensor, ...], Tensor]:
         """Copy the scores and the lengths of the last batch, on the device: the next replay overwrites them."""
         *scores, lengths = (part[: len(batch.lengths)].clone() for part in (*self._scores, self._inputs.lengths))
+        if self._done is not None:
+            self._done.record()
         return tuple(scores), lengths
 
     def wait(self) -> None:
         """Wait for the last batch."""
         if self._done is not None:
             self._done.synchronize()
+
+    def __del__(self) -> None:
+        self.wait()  # the device may still write
 
     def result(self, num_sentences: int) -> Decoded | None:
         """Wait for the last batch and read its segments; None where they were not all found on the device."""

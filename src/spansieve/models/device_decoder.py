@@ -36,18 +36,18 @@ class Task(ctypes.Structure):
         *((name, ctypes.c_int) for name in (
             "L", "K", "tiles", "tile_spans", "capacity", "slots", "with_probabilities",
         )),
-        ("steepest", ctypes.c_float),
     ]  # fmt: skip
 
 
 class Slots:
     """The memory that one launch writes: pinned on the host, and on the device what it needs beside. Used again once it
-    is read."""
+    is read. Scratch that is not kept is taken for each launch anew: in a capture, of the memory that graphs share."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._device, self.task = device, Task()
+    def __init__(self, device: torch.device, keeps_scratch: bool) -> None:
+        self._device, self._keeps_scratch, self.task = device, keeps_scratch, Task()
         self.argument = (ctypes.c_void_p * 1)(ctypes.addressof(self.task))
-        self._reserved = [0, 0, 0]
+        self._reserved = [0, 0]
+        self._scratch: Tensor | None = None
         self.event: torch.cuda.Event | None = None  # recorded behind a launch whose result was not read yet
         self.inputs: tuple[Tensor, ...] = ()  # are kept until the launch is over
         self.shape = (0, 0)
@@ -55,19 +55,27 @@ class Slots:
     def reserve(self, num_sentences: int, slots: int, scratch_size: int) -> None:
         """Have room for so many sentences with so many segments each; new memory only where there is too little."""
         header = -(-num_sentences // 4) * 4
-        needed = [header + 4 * num_sentences * slots, num_sentences * scratch_size, num_sentences]
+        needed = [header + 4 * num_sentences * slots, num_sentences]
         if any(a > b for a, b in zip(needed, self._reserved)):
             self._reserved = list(map(max, needed, self._reserved))
-            pinned, scratch, sentences = self._reserved
+            pinned, sentences = self._reserved
             self._pinned = torch.empty(pinned, dtype=torch.int32, pin_memory=self._device.type == "cuda")
-            self._scratch = torch.empty(scratch, dtype=torch.uint8, device=self._device)
             self._done = torch.zeros(sentences, dtype=torch.int32, device=self._device)
             self.numbers = self._pinned.numpy()
-            task = self.task
-            task.counts, task.scratch, task.done = (x.data_ptr() for x in (self._pinned, self._scratch, self._done))
+            self.task.counts, self.task.done = self._pinned.data_ptr(), self._done.data_ptr()
+        scratch = num_sentences * scratch_size
+        if self._scratch is None or len(self._scratch) < scratch:
+            self._scratch = torch.empty(scratch, dtype=torch.uint8, device=self._device)
+            self.task.scratch = self._scratch.data_ptr()
         self.task.segments = self.task.counts + 4 * header
         self.task.scratch_size, self.task.slots = scratch_size, slots
         self.shape, self.header = (num_sentences, slots), header
+
+    def launched(self, inputs: tuple[Tensor, ...]) -> None:
+        """Keep what the launch reads, and give back what it needs no longer than it runs."""
+        self.inputs = inputs
+        if not self._keeps_scratch:
+            self._scratch = None
 
     def __del__(self) -> None:
         if self.event is not None:  # the device may still write
@@ -132,8 +140,6 @@ class DeviceDecoder:
         if self._plan(1, decoder.settings.max_width, True, num_labels).shared > self._shared:
             raise NvrtcError(f"{num_labels} labels do not fit the shared memory of the device")
         arrays = {"transition": np.zeros((num_labels, num_labels), np.float32)} | decoder.arrays
-        transition = arrays["transition"]
-        self._steepest = float(np.abs(transition[np.isfinite(transition)]).max(initial=0.0))
         self._arrays = {name: torch.from_numpy(x).to(device) for name, x in arrays.items()}
 
     def decode(
@@ -155,10 +161,9 @@ class DeviceDecoder:
 
         return wait
 
-    def slots(self) -> Slots:
+    def slots(self, keeps_scratch: bool = True) -> Slots:
         """Make memory for one launch. What a launch of some shape needs of it is reserved by the first such launch."""
-        made = Slots(self.device)
-        made.task.steepest = self._steepest
+        made = Slots(self.device, keeps_scratch)
         for name, array in self._arrays.items():
             setattr(made.task, name, array.data_ptr())
         return made
@@ -176,10 +181,10 @@ class DeviceDecoder:
         task.scores, task.global_scores, task.lengths = (inputs[k].data_ptr() for k in (0, -2, -1))
         task.L, task.K, task.with_probabilities = num_tokens, max_width, with_probabilities
         task.tiles, task.tile_spans, task.capacity = plan.tiles, plan.tile_spans, plan.capacity
-        slots.inputs = inputs
         if num_sentences:
             threads = THREADS if plan.tiles == 1 else max_threads(num_labels)
             self._kernel.launch((plan.tiles, num_sentences), threads, plan.shared, slots.argument)
+        slots.launched(inputs)
 
     def _plan(self, num_tokens: int, max_width: int, with_probabilities: bool, num_labels: int) -> Plan:
         kind = self.decoder.settings.kind

@@ -177,7 +177,7 @@ def to_host(tensors: Sequence[Tensor]) -> Callable[[], list[np.ndarray]]:
         for tensor in tensors
     ]
     copied = torch.cuda.Event()
-    copied.record()
+    copied.record(torch.cuda.current_stream(tensors[0].device))  # another device may be current
 
     def wait() -> list[np.ndarray]:
         copied.synchronize()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import reduce
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from spansieve.config import TrainingConfig
 from spansieve.crf.kernels import has_triton
 from spansieve.models.tagger import Batch, Tagger
+from spansieve.nn.cuda.graph_capture import CaptureError, captured_graph
 from spansieve.training.optimizer import EMA
 from spansieve.training.packed_batches import Layout, PackedBatch
 from spansieve.training.run_folder import TrainingError
@@ -151,8 +152,6 @@ class StepGraphs:
             return None
         inputs = packed.data.to(self.device)
         batch, header = packed.on(inputs)
-        generator = torch.cuda.default_generators[self.device.index or 0]
-        before_failure = generator.clone_state()
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         try:
             with torch.cuda.stream(self._stream):
@@ -163,11 +162,12 @@ class StepGraphs:
                     return None
                 graph = self._capture(batch, header)
         except RuntimeError as error:
-            generator.graphsafe_set_state(before_failure.graphsafe_get_state())
             reason = f"a step cannot be captured as a CUDA graph ({str(error).strip().splitlines()[0]})"
             if self.is_demanded:
                 raise TrainingError(f"{reason}: train with training.cuda_graphs=false") from error
             self._warn_once(reason)
+            if isinstance(error, CaptureError):
+                self._steps.clear()
             self._is_hopeless = not self._steps
             return None
         finally:
@@ -198,16 +198,7 @@ class StepGraphs:
         self.optimizer.zero_grad(set_to_none=True)  # those of the graph are in its pool
         torch.cuda.synchronize(self.device)
         reserved = torch.cuda.memory_reserved(self.device)
-        graph = torch.cuda.CUDAGraph()
-        # Other threads may prepare batches meanwhile.
-        graph.capture_begin(self._pool, capture_error_mode="thread_local")
-        try:
-            self._step(batch, header)
-        except BaseException:
-            with suppress(RuntimeError):  # which says only that something failed before
-                graph.capture_end()
-            raise
-        graph.capture_end()
+        graph = captured_graph(lambda: self._step(batch, header), self._pool, self.device)
         self.memory += torch.cuda.memory_reserved(self.device) - reserved
         return graph
 

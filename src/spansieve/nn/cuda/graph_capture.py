@@ -25,20 +25,20 @@ class Recorder:
     device: that memory, and what the driver keeps of each graph."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device, self._stream = device, torch.cuda.Stream(device)
+        self.device, self._stream = device, torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
         self.bytes = 0
 
     def capture(self, run: Callable[[], None]) -> Callable[[], None] | None:
         """Capture a run and return what replays it; None where the device has so much to do in it that it does not wait
         for the host anyway."""
-        with _one_capture_at_a_time, torch.cuda.device(self._device):
+        with _one_capture_at_a_time, torch.cuda.device(self.device):
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 if not self._is_bound_by_launches(run):
                     return None
                 before = self._bytes_in_use()
-                graph = self._graph_of(run)
+                graph = captured_graph(run, self._pool, self.device)
                 graph.replay()  # for which the driver may need more
                 self._stream.synchronize()
                 pool, all_of_it = (after - own for after, own in zip(self._bytes_in_use(), before))
@@ -49,8 +49,8 @@ class Recorder:
     def _bytes_in_use(self) -> tuple[int, int]:
         """The memory that torch has taken, and all that is taken on the device: with the driver's, and with that of
         other processes."""
-        free, total = torch.cuda.mem_get_info(self._device)
-        return torch.cuda.memory_reserved(self._device), total - free
+        free, total = torch.cuda.mem_get_info(self.device)
+        return torch.cuda.memory_reserved(self.device), total - free
 
     def _is_bound_by_launches(self, run: Callable[[], None]) -> bool:
         """Whether the host takes about as long to start the kernels as the device to run them, in one of a few runs:
@@ -65,22 +65,39 @@ class Recorder:
                 return True
         return False
 
-    def _graph_of(self, run: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
-        gc.disable()  # what it finds may wait for the device, which is not allowed here
+
+class CaptureError(RuntimeError):
+    """A capture was begun that could not be ended. Graphs with random numbers that were captured before no longer draw
+    those of a seed, and must not be replayed."""
+
+
+def captured_graph(run: Callable[[], None], pool: Any, device: torch.device) -> torch.cuda.CUDAGraph:
+    """Capture a run on the current stream, which is not the default one; other threads may use the device meanwhile."""
+    graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
+    index = device.index or 0
+    generator = torch.cuda.default_generators[index]
+    before = generator.clone_state()
+    gc.disable()  # what it finds may wait for the device, which is not allowed here
+    try:
+        graph.capture_begin(pool, capture_error_mode="thread_local")
         try:
-            graph.capture_begin(self._pool, capture_error_mode="thread_local")
-            try:
-                run()
-            except BaseException:
-                with suppress(RuntimeError):  # that what was begun cannot be ended
-                    graph.capture_end()
-                raise
+            run()
             graph.capture_end()
-        finally:
-            if collects:
-                gc.enable()
-        return graph
+        except BaseException as error:
+            try:
+                graph.capture_end()
+            except RuntimeError:
+                with suppress(AttributeError, RuntimeError):
+                    # Until 2.12 torch left it undone, and then took a capture to be under way for ever.
+                    torch._C._cuda_endAllocateToPool(index, pool)
+                generator.graphsafe_set_state(before.graphsafe_get_state())
+                if isinstance(error, Exception):
+                    raise CaptureError(str(error)) from error
+            raise
+    finally:
+        if collects:
+            gc.enable()
+    return graph
 
 
 class Weights:

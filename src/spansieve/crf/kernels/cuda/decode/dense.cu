@@ -122,6 +122,7 @@ __device__ typename Sweep::Value sweep(const Dense& d, const Sweep& s, typename 
         ring[y] = Sweep::one();
         s.begin(y);
     }
+    __syncwarp();
     float loaded[PER_LANE][TERMS];
     typename Sweep::Weight next[PER_LANE][TERMS], weight[PER_LANE][TERMS];
     int row = 0;  // of the ring: that of e - 1

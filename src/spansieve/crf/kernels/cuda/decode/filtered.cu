@@ -37,9 +37,13 @@ __device__ void cut(const Nodes& nodes, Chunks& chunks, int count) {
 }
 
 // How far sums may lie from 1: each candidate changes them by its score and a transition, and the number of paths by at
-// most twice. A warp for each chunk.
-__device__ void measure(const Nodes& nodes, Chunks& chunks, float steepest) {
+// most twice. A warp for each chunk. What is impossible changes nothing.
+__device__ void measure(const Nodes& nodes, Chunks& chunks, const float* transition) {
     int lane = threadIdx.x % 32;
+    float steepest = 0.0f;
+    for (int k = lane; k < Y * Y; k += 32)
+        if (fabsf(transition[k]) < INFINITE) steepest = fmaxf(steepest, fabsf(transition[k]));
+    for (int reach = 1; reach < 32; reach *= 2) steepest = fmaxf(steepest, __shfl_xor_sync(~0u, steepest, reach));
     for (int g = threadIdx.x / 32; g < chunks.count; g += THREADS / 32) {
         float range = 0.0f;
         for (int c = chunks.first[g] + lane; c < chunks.first[g + 1]; c += 32) {
@@ -246,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     find_neighbours(nodes);
     __syncthreads();
     if (sweeps > 1) {
-        measure(nodes, chunks, t.steepest);
+        measure(nodes, chunks, tables.single);
         __syncthreads();
         for (int c = thread; c < nodes.n; c += THREADS) {
             float score = __int_as_float(nodes.node[c].w);

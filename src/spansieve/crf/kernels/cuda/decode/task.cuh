@@ -31,7 +31,6 @@ struct Task {
     int4* segments;               // (B, slots), pinned: start, end, label, and the bits of a probability
     long long scratch_size;
     int L, K, tiles, tile_spans, capacity, slots, with_probabilities;
-    float steepest;               // the largest transition in magnitude, what is impossible aside
 };
 
 // ---- Sums without exp and log: numbers m · 2^e, m >= 0 ----------------------------------------------------------------
