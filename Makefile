@@ -9,9 +9,10 @@ OLDEST := $(VENV)-oldest/ready
 WHEEL := build/wheel
 OF_THE_SOURCE := tests/packaging tests/test_architecture.py tests/test_docstrings.py tests/test_portability.py \
   tests/test_walks.py tests/docs
+ON_A_GPU := tests/crf tests/models tests/nn tests/prediction tests/training tests/benchmarks
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints-oldest.txt)
 
-.PHONY: demo test test-all test-bounds test-browser test-dist test-wheel test-oldest lint docs dist benchmark clean
+.PHONY: demo test test-all test-bounds test-cuda test-emulated-cuda test-browser test-dist test-wheel test-oldest lint docs dist benchmark clean
 
 demo: $(READY)
 	$(BIN)/spansieve demo
@@ -26,6 +27,14 @@ test-all: $(READY) lint
 test-bounds: $(READY)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-bounds $(BIN)/python -m pytest -n 2 -m "not slow and not browser" \
 	  tests/crf tests/decoding tests/data/test_block_tokenizer.py tests/nn/test_span_hidden_layer.py
+
+# What runs on a GPU, with one.
+test-cuda: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not browser" $(ON_A_GPU)
+
+# The same without one, on a device that the CPU stands for. Wants g++ and the torch of constraints.txt.
+test-emulated-cuda: $(READY)
+	$(BIN)/python -m pytest -p tests.emulated_cuda.plugin -n 2 -m "not slow and not browser" $(ON_A_GPU)
 
 # The page in a real Chromium, which must be there: on Debian the packages chromium and chromium-driver.
 test-browser: $(READY)

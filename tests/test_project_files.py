@@ -40,7 +40,7 @@ def python_of(job: dict) -> str:
 
 def test_the_workflow_makes_what_ci_run_makes():
     targets = made((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
-    assert targets == ["test", "test-browser"]
+    assert targets == ["test", "test-emulated-cuda", "test-browser"]
     assert made_by(TEST) == targets
 
 
