@@ -129,10 +129,9 @@ def _measure_alone(stages: _Stages, rates: _Rates, device: str) -> tuple[float, 
     with torch.inference_mode():
         starting, encoding = stages.encode()
         rates.add("encoder", device, words, encoding)
-        starting_scores, scoring = stages.score()
-        rates.add("scores and candidates", device, words, scoring)
-        decoding = _best(stages.decode)
-        rates.add("best path and probabilities", "this process", words, decoding)
+        starting_scores, scoring, decoding = stages.score()
+        rates.add("scores and decoding", device, words, scoring)
+        rates.add("reading what was decoded", "this process", words, decoding)
     listing = _best(stages.list_entities)
     rates.add("entities", "this process", words, listing)
     rates.add("starting the device's work", "this process", words, starting + starting_scores)
@@ -198,7 +197,6 @@ class _Stages:
             (batch, pipeline.backend.on_device(batch)) for _, prepared in self.chunks for batch in prepared.batches
         ]
         self.vectors: list[Tensor] = []
-        self.decoding: list[Callable[[], Decoded]] = []
         self.decoded: list[Decoded] = []
 
     def tokenize(self) -> None:
@@ -210,38 +208,43 @@ class _Stages:
     def encode(self) -> tuple[float, float]:
         """Seconds until all is started, and until all is done."""
         tagger = self.pipeline.backend.tagger
-        return self._on_device(lambda: [tagger.vectors(batch).float() for _, batch in self.batches], "vectors")
 
-    def score(self) -> tuple[float, float]:
-        def run() -> list[Any]:
-            backend = self.pipeline.backend
-            decode, scores = backend.decode, backend.tagger.head.scores
+        def run() -> None:
+            self.vectors.clear()
+            self.vectors.extend(tagger.vectors(batch).float() for _, batch in self.batches)
+
+        return min(self._seconds_on_device(run) for _ in range(ROUNDS + 1))[::-1]
+
+    def score(self) -> tuple[float, float, float]:
+        """Seconds until all is started and until all is done, and of this process to read what the device has found."""
+        backend, times, reading = self.pipeline.backend, [], []
+        waits: list[Callable[[], Decoded]] = []
+
+        def run() -> None:
             pairs = zip(self.vectors, self.batches)
-            return [decode(scores(x), b.lengths, p.lengths, True, None) for x, (p, b) in pairs]
+            scores = backend.tagger.head.scores
+            waits.extend(backend.decode(scores(x), b.lengths, p.lengths, True, None) for x, (p, b) in pairs)
 
-        return self._on_device(run, "decoding")
-
-    def _on_device(self, run: Callable[[], list[Any]], name: str) -> tuple[float, float]:
-        """The best of a few rounds; what the last one made is kept for the next stage."""
-        times = []
         for _ in range(ROUNDS + 1):
-            setattr(self, name, [])  # free what was there
-            self._wait()
+            waits.clear()
+            times.append(self._seconds_on_device(run))
             begin = time.perf_counter()
-            made = run()
-            started = time.perf_counter() - begin
-            self._wait()
-            times.append((time.perf_counter() - begin, started))
-            setattr(self, name, made)
-        finished, started = min(times[1:])
-        return started, finished
+            self.decoded = [wait() for wait in waits]
+            reading.append(time.perf_counter() - begin)
+        return (*min(times)[::-1], min(reading))
+
+    def _seconds_on_device(self, run: Callable[[], None]) -> tuple[float, float]:
+        """Until all is done, and until it is started."""
+        self._wait()
+        begin = time.perf_counter()
+        run()
+        started = time.perf_counter() - begin
+        self._wait()
+        return time.perf_counter() - begin, started
 
     def _wait(self) -> None:
         if self.pipeline.backend.device.type == "cuda":
             torch.cuda.synchronize()
-
-    def decode(self) -> None:
-        self.decoded = [wait() for wait in self.decoding]
 
     def list_entities(self) -> None:
         decoded = iter(self.decoded)

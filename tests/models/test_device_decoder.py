@@ -231,8 +231,9 @@ def test_memory_is_used_again_and_grows():
         expected = decoder(scores, lengths, True)
         tensors = [torch.from_numpy(part).to(DEVICE) for part in scores]
         waits = [ours.decode(tensors, torch.from_numpy(lengths).to(DEVICE), lengths, True) for _ in range(3)]
-        for wait in waits:  # all were under way at once
+        for wait in (*waits, *waits):  # all were under way at once; a result is read once, however often it is wanted
             assert wait().segments.by_sentence() == expected.segments.by_sentence()
+        assert len(ours._free) == 3
 
 
 @pytest.mark.parametrize("others", [{"budget": 4}, {}])

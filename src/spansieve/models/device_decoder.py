@@ -145,18 +145,22 @@ class DeviceDecoder:
     def decode(
         self, scores: Sequence[Tensor], device_lengths: Tensor, lengths: np.ndarray, with_probabilities: bool
     ) -> Callable[[], Decoded]:
-        """Start to decode a batch; what is returned waits for it, and for nothing after it."""
+        """Start to decode a batch; what is returned waits for it, and for nothing after it, and reads it once."""
         slots, event = self._free.pop() if self._free else (self.slots(), _recorded(self.device))
         self.launch(slots, scores, device_lengths, with_probabilities)
         self._kernel.record(event)
         slots.event = event
 
+        decoded: Decoded | None = None
+
         def wait() -> Decoded:
-            event.synchronize()
-            slots.event = None
-            decoded = self.read(slots, lengths)
-            slots.inputs = ()
-            self._free.append((slots, event))
+            nonlocal decoded
+            if decoded is None:
+                event.synchronize()
+                slots.event = None
+                decoded = self.read(slots, lengths)
+                slots.inputs = ()
+                self._free.append((slots, event))
             return decoded
 
         return wait
