@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from spansieve.config import ConfigError
+from spansieve.data.example import Example
 from spansieve.models.tagger import Tagger
 from spansieve.nn.pretrained_encoder import PretrainedEncoder
 from spansieve.training.optimizer import build_optimizer
@@ -253,6 +254,26 @@ def test_an_encoder_that_cannot_be_captured_is_trained_all_the_same(tmp_path, st
     config = runs.config(model__encoder__name=encoder, training__cuda_graphs=True)
     with pytest.raises(TrainingError, match=r"cannot be captured .*: train with training\.cuda_graphs=false"):
         train(config, runs.TRAIN, runs.DEV, tmp_path / "demanded")
+
+
+@needs_gpu
+def test_a_capture_that_fails_later_ends_those_before_it(tmp_path, steps, encoder, monkeypatch):
+    """They no longer draw the random numbers of their steps."""
+    real = PretrainedEncoder.read_at_once
+
+    def read(self, ids, *rest):
+        if torch.cuda.is_current_stream_capturing() and ids.shape[-1] > 24:
+            torch.cuda.synchronize()
+        return real(self, ids, *rest)
+
+    monkeypatch.setattr(PretrainedEncoder, "read_at_once", read)
+    settings = {"model__head": "crf", "model__encoder__name": encoder, "training__cuda_graphs": None, **runs.STILL}
+    config = runs.config(**settings, training__epochs=2)
+    with pytest.warns(RuntimeWarning, match="kernel by kernel: a step cannot be captured"):
+        train(config, [*runs.TRAIN, Example.of(["Ada"] * 20, [])], runs.DEV, tmp_path / "run")
+    flags = [is_replayed for _, is_replayed in steps]
+    assert flags == sorted(flags, reverse=True)
+    assert set(flags) == {True, False}
 
 
 @needs_gpu
