@@ -96,7 +96,7 @@ void synchronise(const char* cause) {
     TORCH_CHECK(!forbids_synchronisation, "called a synchronizing CUDA operation: ", cause);
 }
 
-void remember(const Tensor& tensor) {
+void save_contents(const Tensor& tensor) {
     if (!capture || !tensor.defined()) return;
     Storage storage = tensor.storage();
     std::string before(static_cast<const char*>(storage.data()), storage.nbytes());
@@ -158,7 +158,7 @@ void run_on_host(const OperatorHandle& op, Stack* stack) {
     for (size_t i = 0; i < count; i++) {
         inputs.push_back(converted(given[i], on_host));
         if (is_written(schema.arguments()[i]))
-            for (const Tensor& tensor : tensors_of(given[i])) remember(tensor);
+            for (const Tensor& tensor : tensors_of(given[i])) save_contents(tensor);
     }
     Stack computed = inputs;
     op.callBoxed(&computed);
@@ -195,7 +195,7 @@ void run_on_host(const OperatorHandle& op, Stack* stack) {
 
 Tensor& copy(Tensor& self, const Tensor& source, bool non_blocking) {
     if (!self.is_cuda() && !non_blocking) synchronise("a copy to the host");
-    remember(self);
+    save_contents(self);
     Tensor target = on_host(self), from = on_host(source);
     target.copy_(from);
     if (capture) capture->work.push_back([=]() mutable { target.copy_(from); });

@@ -87,9 +87,7 @@ def captured_graph(run: Callable[[], None], pool: Any, device: torch.device) -> 
             try:
                 graph.capture_end()
             except RuntimeError:
-                with suppress(AttributeError, RuntimeError):
-                    # Until 2.12 torch left it undone, and then took a capture to be under way for ever.
-                    torch._C._cuda_endAllocateToPool(index, pool)
+                _end_allocation(index, pool)
                 generator.graphsafe_set_state(before.graphsafe_get_state())
                 if isinstance(error, Exception):
                     raise CaptureError(str(error)) from error
@@ -98,6 +96,14 @@ def captured_graph(run: Callable[[], None], pool: Any, device: torch.device) -> 
         if collects:
             gc.enable()
     return graph
+
+
+def _end_allocation(device_index: int, pool: Any) -> None:
+    """Do what torch before 2.12 leaves undone where a capture cannot be ended: it would take one to be under way for
+    ever, and could no longer free the memory of the device."""
+    for name in ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool"):  # the second in torch 2.4
+        with suppress(AttributeError, RuntimeError):  # has another name, or was done
+            getattr(torch._C, name)(device_index, pool)
 
 
 class Weights:
