@@ -234,7 +234,7 @@ class _Stages:
         return (*min(times)[::-1], min(reading))
 
     def _seconds_on_device(self, run: Callable[[], None]) -> tuple[float, float]:
-        """Until all is done, and until it is started."""
+        """Seconds until all is done, and until all is started."""
         self._wait()
         begin = time.perf_counter()
         run()

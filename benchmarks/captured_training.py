@@ -42,8 +42,8 @@ ABOUT_STEPS = (
     "rounds of {steps} steps. Ratios are taken round by round; quartiles far apart mean that something else ran. By "
     "kernels, the batches are on the device already, and not padded. As graphs, they are padded to one of few shapes, "
     "and each step copies its batch to the device; the softmax is captured by the same code. The paper's loss is that "
-    "of its whole recipe, features included. Memory is what the graphs took of the "
-    "device: their pool and their inputs; `training.graph_memory` bounds it."
+    "of its whole recipe, features included. Memory is what the graphs took of the device: their pool and their "
+    "inputs; `training.graph_memory` bounds it."
 )
 ABOUT_RUNS = (
     "`spansieve train` as a process of its own, from its start to its end: imports, reading, training, scores on dev "
@@ -96,7 +96,7 @@ def run_steps(
 
 
 def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Each round's own ratio: what slows a whole round down is not in it."""
+    """Divide times round by round: what slows a whole round down is in both."""
     return [a / b for a, b in zip(ours, theirs)]
 
 

@@ -7,7 +7,6 @@ from tests.emulated_cuda import install
 BEYOND = {  # by the name of a test: what the device cannot do
     "test_a_batch_is_one_launch_and_no_copy": "the profiler sees no emulated launches",
     "test_what_a_gpu_does_is_counted": "the profiler sees no emulated launches",
-    "test_steps_on_a_gpu": "the times of an emulated device mean nothing",
 }
 
 
