@@ -21,7 +21,7 @@ from spansieve.decoding.tag_codec import TagCodec
 from spansieve.models import device_decoder as module
 from spansieve.models.device_decoder import DeviceDecoder, device_decoder
 from spansieve.segments import LabelSet
-from tests.crf.kernels.cuda_on_cpu import COMPILER, KernelOnCpu
+from tests.crf.kernels.cuda_on_cpu import COMPILER, FINDS_RACES, KernelOnCpu, KernelWithRaces
 from tests.instances import Instance, instances
 
 HAS_GPU = torch.cuda.is_available()
@@ -56,17 +56,19 @@ class Now:
     def synchronize(self) -> None: ...
 
 
-def decoder_of(kind: str, transition: np.ndarray | None = None, seed: int = 0, **others: Any) -> Decoder:
+def decoder_of(
+    kind: str, transition: np.ndarray | None = None, seed: int = 0, labels: LabelSet = NAMES, **others: Any
+) -> Decoder:
     """The decoder with random weights, or with this transition between labels; a chain with what its tags allow."""
     chosen, draws = DecoderSettings(**{"max_width": WIDTH} | KINDS[kind] | others), np.random.default_rng(seed)
-    arrays = {name: draws.normal(size=s).astype(np.float32) for name, s in decoder_shapes(chosen, NAMES).items()}
+    arrays = {name: draws.normal(size=s).astype(np.float32) for name, s in decoder_shapes(chosen, labels).items()}
     if chosen.kind == "linear-chain":
-        allowed = TagConstraints.from_tags(TagCodec(NAMES, chosen.scheme).names)
+        allowed = TagConstraints.from_tags(TagCodec(labels, chosen.scheme).names)
         for name, mask in zip(("transition", "start", "end"), (allowed.is_allowed, allowed.can_start, allowed.can_end)):
             arrays[name][~mask.numpy()] = -np.inf
     elif transition is not None:
         arrays["transition"] = transition.astype(np.float32)
-    return Decoder(chosen, NAMES, arrays)
+    return Decoder(chosen, labels, arrays)
 
 
 def random_scores(decoder: Decoder, lengths: np.ndarray, seed: int = 0, null: float = 1.0) -> list[np.ndarray]:
@@ -247,6 +249,19 @@ def test_wider_segments_than_a_kernel_has_registers_for_are_left_to_the_host():
     assert device_decoder(decoder_of("semi-Markov", max_width=10_000), DEVICE) is None
 
 
+@every_kind
+@pytest.mark.parametrize("number", [1, 7, 15, 33])
+def test_any_number_of_labels(kind, number):
+    """Lanes of a warp share the widths of a label, or have several labels each."""
+    decoder = decoder_of(kind, labels=LabelSet([f"L{i}" for i in range(number)]))
+    if decoder.shape[-1] > 128:  # which do not fit
+        assert device_decoder(decoder, DEVICE) is None
+        return
+    lengths = np.array([11, 4])
+    ours = assert_same(decoder, random_scores(decoder, lengths, null=1.5), lengths)
+    assert ours.num_on_host == 0
+
+
 def test_labels_that_do_not_fit_shared_memory_are_left_to_the_host(monkeypatch):
     monkeypatch.setattr(DeviceDecoder, "_plan", lambda *arguments: module.Plan(1, 0, 1, 1, 0, shared=1 << 30))
     assert device_decoder(decoder_of("semi-Markov"), DEVICE) is None
@@ -259,6 +274,51 @@ def test_without_nvrtc_the_host_decodes(monkeypatch):
     assert device_decoder(decoder_of("filtered"), DEVICE) is not None
     monkeypatch.setattr(module, "kernel", missing)
     assert device_decoder(decoder_of("filtered"), DEVICE) is None
+
+
+finds_races = pytest.mark.skipif(HAS_GPU or not FINDS_RACES, reason="wants g++, and kernels on the CPU")
+
+
+def races_of(kind: str, monkeypatch, barrier: tuple[str, str] = ("", "")) -> list[str]:
+    """The races of a kernel with short sentences, with long ones that several blocks filter, which are swept in chunks or
+    in one, and with a score that is no number. Of a kernel without a barrier: what stands before it, and itself."""
+
+    def kernel(source: str, *others: Any) -> KernelWithRaces:
+        assert "".join(barrier) in source
+        return KernelWithRaces(source.replace("".join(barrier), barrier[0], 1), *others)
+
+    monkeypatch.setattr(module, "kernel", kernel)
+    decoder, races = decoder_of(kind), []
+    for tokens, null, added in (([9, 5, 33], 1.0, 0.0), ([345], 2.5, 0.0), ([345], 3.9, 0.0), ([345], 2.5, np.nan)):
+        lengths = np.array(tokens)
+        scores = [torch.from_numpy(part) for part in random_scores(decoder, lengths, null=null)]
+        scores[0][0, 3] += added
+        ours = DeviceDecoder(decoder, DEVICE)
+        ours.launch(ours.slots(), scores, torch.from_numpy(lengths), with_probabilities=True)
+        races += ours._kernel.races
+    return races
+
+
+@finds_races
+@every_kind
+def test_no_two_threads_race(kind, monkeypatch):
+    assert races_of(kind, monkeypatch) == []
+
+
+@finds_races
+@pytest.mark.parametrize(
+    ("kind", "before", "barrier"),
+    [
+        ("filtered", "find_neighbours(nodes);", "\n    __syncthreads();"),
+        ("filtered", "is_wrong);\n    ", "__threadfence();"),
+        ("filtered", "*next = states + (k + 1) % 2 * Y;", "\n            __syncwarp();"),
+        ("nested", "s.sum_around(d, t.K);", "\n        __syncthreads();"),
+        ("semi-Markov", "s.entering(arriving, e, y);", "\n        __syncwarp();"),
+    ],
+    ids=["block", "fence", "warp", "width by width", "token by token"],
+)
+def test_a_race_is_found(kind, before, barrier, monkeypatch):
+    assert races_of(kind, monkeypatch, (before, barrier))
 
 
 @pytest.mark.skipif(HAS_GPU, reason="launches are counted by the kernel on the CPU")

@@ -120,7 +120,7 @@ def max_threads(num_labels: int) -> int:
 
 def lanes_for_label(num_labels: int) -> int:
     """The number of lanes of a warp that share the widths of a label, a power of two."""
-    return max(1, 1 << (32 // num_labels).bit_length() - 1)
+    return 1 << max(1, 32 // num_labels).bit_length() - 1
 
 
 class DeviceDecoder:

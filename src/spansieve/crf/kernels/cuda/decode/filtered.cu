@@ -197,15 +197,17 @@ __device__ inline Real total_of(const Real* values) {
 }
 
 // The path that ends with `last`, in order, by the whole block; how many. Each candidate is marked that 1, 2, 4, … steps
-// lead to from one that is marked. `origin`, `jump` and `mark` are (N,), and written over; `path` is one of them.
+// lead to from one that is marked; a mark that others see early leads no farther than to the path. `origin`, `jump` and
+// `mark` are (N,), and written over; `path` is one of them.
 __device__ int trace(int n, int last, int* origin, int* jump, int* mark, int* sums, int*& path) {
     int thread = threadIdx.x, threads = THREADS;
     for (int c = thread; c < n; c += threads) mark[c] = c == last;
     __syncthreads();
+    volatile int* marks = mark;  // while others set them
     for (int reach = 1; reach < n; reach *= 2) {
         for (int c = thread; c < n; c += threads) {
             int before = origin[c];
-            if (before >= 0 && mark[c]) mark[before] = 1;
+            if (before >= 0 && marks[c]) marks[before] = 1;
             jump[c] = before < 0 ? NO_NODE : origin[before];
         }
         __syncthreads();
@@ -266,16 +268,13 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
             Maxima<float, KeptInOrder> window(tables.single, {value, origin, runner_up}, 0);
             sweep<false>(nodes, 0, nodes.n, window);
             best = window.into(0, last);
+            count = 0;
+            for (int c = last; c != NO_NODE; c = origin[c]) path[count++] = c;  // from its end
         } else if (thread == 32 && sweeps > 1) {
             sum_up<false, 1>(nodes, chunks, 0, tables, forward, 0, forward, ends[0]);
             total = total_of(ends[0]);
         } else if (thread == 64 && sweeps > 1) {
             sum_up<true, 1>(nodes, chunks, 0, tables, backward, 0, backward, ends[1]);
-        }
-        __syncthreads();
-        if (thread == 0) {
-            count = 0;
-            for (int c = last; c != NO_NODE; c = origin[c]) path[count++] = c;  // from its end
         }
     } else {
         for (int k = thread; k < sweeps * n * Y; k += THREADS) {
@@ -305,11 +304,9 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
         }
         __syncthreads();
         for (int c = thread; c < nodes.n; c += THREADS) origin[c] = middle.at(chunks, c).winner;
-        __syncthreads();
         int found = trace(nodes.n, last, origin, (int*)value, runner_up, sums, path);
         if (thread == 0) count = found;
     }
-    __syncthreads();
     if (thread == 0) {
         if (!(best > -INFINITE)) count = ON_HOST;
         t.counts[b] = count;
