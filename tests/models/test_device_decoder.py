@@ -280,8 +280,8 @@ finds_races = pytest.mark.skipif(HAS_GPU or not FINDS_RACES, reason="wants g++, 
 
 
 def races_of(kind: str, monkeypatch, barrier: tuple[str, str] = ("", "")) -> list[str]:
-    """The races of a kernel with short sentences, with long ones that several blocks filter, which are swept in chunks or
-    in one, and with a score that is no number. Of a kernel without a barrier: what stands before it, and itself."""
+    """The races of a kernel with short sentences, with long ones that several blocks filter, swept in chunks or in one,
+    and with a score that is no number. Of a kernel without a barrier: what stands before it, and itself."""
 
     def kernel(source: str, *others: Any) -> KernelWithRaces:
         assert "".join(barrier) in source

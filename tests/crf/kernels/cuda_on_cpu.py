@@ -76,7 +76,8 @@ def _compiled(source: str, finds_races: bool = False) -> Any:
     (folder / "kernel.cpp").write_text(code, encoding="utf-8")
     options = ["-std=c++17", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off", "-c"]
     if finds_races:
-        options += ["-g", "-O1", "-w", "-fno-semantic-interposition", "-DRACES", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1"]
+        options += ["-g", "-O1", "-w", "-fno-semantic-interposition", "-DRACES"]
+        options += ["-fsanitize=thread", "--param=tsan-distinguish-volatile=1"]
     for arguments in ([*options, "kernel.cpp"], ["-shared", "kernel.o", "-o", "kernel.so"]):
         done = subprocess.run([str(COMPILER), *arguments], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]
