@@ -6,7 +6,6 @@ and decides. Each is measured alone, then all together: the whole cannot be fast
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from spansieve.integrations.hub import load
 from spansieve.models.inference import PreparedBatch
 from spansieve.models.storage import load_model
 from spansieve.models.tagger import Batch
-from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, Preparer
+from spansieve.prediction.feature_workers import CHARACTERS_IN_CHUNK, TEXTS_IN_CHUNK, Prepared, PreparedAhead, Preparer
 from spansieve.prediction.pipeline import ChunkOfTexts, Pipeline, Precision
 from spansieve.prediction.text_predictor import chunks_of
 
@@ -101,9 +100,18 @@ def _measure_preparing(stages: _Stages, rates: _Rates, once: Sequence[str]) -> N
     words = stages.num_words
     rates.add("tokens and sentences", "one process", words, _best(stages.tokenize))
     rates.add("subwords and batches", "one process", words, _best(stages.read))
-    fresh: list[Preparer] = [pickle.loads(pickle.dumps(stages.pipeline.preparer)) for _ in range(ROUNDS)]
-    seconds = min(seconds_of(partial(_drain, map(preparer, _chunks(once)))) for preparer in fresh)
+    seconds = min(_seconds_of_new_process(stages.pipeline.preparer, once) for _ in range(ROUNDS))
     rates.add("all of it, of words never seen before", "one process", count_words(once), seconds)
+
+
+def _seconds_of_new_process(preparer: Preparer, texts: Sequence[str]) -> float:
+    """Seconds until a process of the pipeline's own, which has just started, has prepared texts and sent them."""
+    ahead = PreparedAhead(preparer, workers=1)
+    try:
+        _drain(ahead(["."]))  # it is there, and its kernels are compiled
+        return seconds_of(partial(_drain, ahead(texts)))
+    finally:
+        ahead.close()
 
 
 def _measure_processes(pipeline: Pipeline, texts: Sequence[str], rates: _Rates, workers: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_CACHED = 200_000  # tokens, some two hundred bytes each
 WORDS_AT_ONCE = 1_000  # that are cut
+TOKENS_IN_BLOCK = 100  # which the tokenizer sees as one sentence: token by token takes it 1.2 to 1.5 times as long
 LOWER, UPPER, TITLE, MIXED, NUMBER, OTHER = range(1, 7)
 NUM_CASINGS = 7  # 0 stands for what is no token
 Array = TypeVar("Array", bound=Any)  # of NumPy or of torch
@@ -70,10 +71,13 @@ class SubwordCache:
             tokenizer.no_truncation()
         if tokenizer.padding is not None:
             tokenizer.no_padding()
-        encodings = tokenizer.encode_batch_fast(
-            [[token] for token in tokens], is_pretokenized=True, add_special_tokens=False
-        )
-        return [encoding.ids for encoding in encodings]
+        blocks = [tokens[i : i + TOKENS_IN_BLOCK] for i in range(0, len(tokens), TOKENS_IN_BLOCK)]
+        encodings = tokenizer.encode_batch(blocks, is_pretokenized=True, add_special_tokens=False)
+        cuts: list[list[int]] = []
+        for block, encoding in zip(blocks, encodings):
+            ids, bounds = encoding.ids, np.searchsorted(encoding.word_ids, range(len(block) + 1)).tolist()
+            cuts += [ids[start:end] for start, end in pairwise(bounds)]
+        return cuts
 
     def __reduce__(self) -> tuple[Callable[..., SubwordCache], tuple[Tokenizer, bool]]:
         return _cache_of, (self._tokenizer, self._tokenizer.encode_special_tokens)
