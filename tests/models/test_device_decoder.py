@@ -250,16 +250,16 @@ def test_wider_segments_than_a_kernel_has_registers_for_are_left_to_the_host():
 
 
 @every_kind
-@pytest.mark.parametrize("number", [1, 7, 15, 33])
+@pytest.mark.parametrize("number", [1, 7, 15, 33, 70])
 def test_any_number_of_labels(kind, number):
-    """Lanes of a warp share the widths of a label, or have several labels each."""
+    """Lanes of a warp share the widths of a label, or have several labels each; a long sentence has fewer chunks."""
     decoder = decoder_of(kind, labels=LabelSet([f"L{i}" for i in range(number)]))
     if decoder.shape[-1] > 128:  # which do not fit
         assert device_decoder(decoder, DEVICE) is None
         return
-    lengths = np.array([11, 4])
-    ours = assert_same(decoder, random_scores(decoder, lengths, null=1.5), lengths)
-    assert ours.num_on_host == 0
+    for lengths in (np.array([11, 4]), np.array([345])):
+        ours = assert_same(decoder, random_scores(decoder, lengths, null=3.5), lengths)
+        assert ours.num_on_host == 0
 
 
 def test_labels_that_do_not_fit_shared_memory_are_left_to_the_host(monkeypatch):

@@ -20,7 +20,9 @@ from spansieve.decoding.decoders import Decoded, Decoder
 
 THREADS = 128  # of a block, where a sentence has one
 TILE_SPANS = 1024  # that a block filters
-TILE_KEPT, CHUNKS, TRACED, ROWS_EACH = 512, 64, 4096, 8  # as in the source
+TILE_KEPT, TRACED, ROWS_EACH = 512, 4096, 8  # as in the source
+MAX_CHUNKS = 64
+OWN_TABLES = 32  # labels of a path, at most, whose tables need no dynamic shared memory: there they take more registers
 MAX_TERMS = 64  # widths that a lane of a dense sweep adds up
 USUAL_CANDIDATES = 512  # of a sentence, in shared memory; there is more of that for a long one
 
@@ -99,6 +101,7 @@ def source_of(decoder: Decoder) -> str:
     constants = {"Y": num_labels, "MAX_THREADS": max_threads(num_labels)}
     if settings.filters:
         constants |= {"SKIP": settings.skip, "LABELS": decoder.limits.labels_per_span}
+        constants |= {"CHUNKS": most_chunks(num_labels), "OWN_TABLES": num_labels <= OWN_TABLES}
         sweep = ["sweep.cuh"] if settings.kind == "filtered" else []
         parts = ["task.cuh", "filter.cuh", *sweep, f"{settings.kind}.cu"]
     else:
@@ -116,6 +119,12 @@ def source_of(decoder: Decoder) -> str:
 def max_threads(num_labels: int) -> int:
     """The threads of a block where a sentence has several: with many labels fewer, which have more registers each."""
     return 1024 if num_labels <= 6 else 512 if num_labels <= 12 else 256
+
+
+def most_chunks(num_labels: int) -> int:
+    """The chunks that candidates of a long sentence are cut into, at most: a block has a thread for each label before
+    each of them, in each of three sweeps. With many labels there is one chunk."""
+    return max(1, min(MAX_CHUNKS, max_threads(num_labels) // (3 * num_labels)))
 
 
 def lanes_for_label(num_labels: int) -> int:
@@ -137,7 +146,8 @@ class DeviceDecoder:
         self._kernel = kernel(source_of(decoder), "decode", device)
         self._shared = self._kernel.max_shared_memory
         num_labels = decoder.shape[-1]
-        if self._plan(1, decoder.settings.max_width, True, num_labels).shared > self._shared:
+        plan = self._plan(1, decoder.settings.max_width, True, num_labels)
+        if plan.shared > self._shared or plan.capacity < 1:
             raise NvrtcError(f"{num_labels} labels do not fit the shared memory of the device")
         arrays = {"transition": np.zeros((num_labels, num_labels), np.float32)} | decoder.arrays
         self._arrays = {name: torch.from_numpy(x).to(device) for name, x in arrays.items()}
@@ -201,16 +211,19 @@ class DeviceDecoder:
         tile_spans = max(TILE_SPANS, -(-num_spans // max_threads(num_labels)))
         tiles = max(1, -(-num_spans // tile_spans))
         each = 80 if kind == "nested" else 40 + sums if tiles == 1 else 32
+        of_pair = 20 if kind == "nested" else 0 if num_labels <= OWN_TABLES else 36  # bytes of two labels, in tables
+        tables = -(-of_pair * num_labels**2 // 16) * 16 + 16
         most = USUAL_CANDIDATES if tiles == 1 else max(USUAL_CANDIDATES, num_tokens)
-        capacity = min((self._shared - 16) // each, most)
+        capacity = min((self._shared - tables) // each, most)
         scratch = tiles * (TILE_KEPT * 16 + 16) if tiles > 1 else 0
         if kind == "nested":
             scratch += 36 * ROWS_EACH * capacity
         elif tiles > 1:
-            scratch += sums * capacity
-            scratch += 48 * num_labels * (CHUNKS * num_labels + CHUNKS + 1 + capacity)
+            chunks = most_chunks(num_labels)
+            of_chunks = 48 * num_labels * (chunks * num_labels + chunks + 1 + capacity)
+            scratch += sums * capacity + (of_chunks if chunks > 1 else 8 * capacity)
         slots = min(2 * num_tokens if kind == "nested" else num_tokens, capacity)
-        return Plan(tiles, tile_spans, capacity, slots, -(-scratch // 16) * 16, each * capacity + 16)
+        return Plan(tiles, tile_spans, capacity, slots, -(-scratch // 16) * 16, tables + each * capacity)
 
     def read(self, slots: Slots, lengths: np.ndarray) -> Decoded:
         """Read what a launch has written; it is over when this is called. Lengths (B,) are those of the launch."""

@@ -75,7 +75,8 @@ class SubwordCache:
         encodings = tokenizer.encode_batch(blocks, is_pretokenized=True, add_special_tokens=False)
         cuts: list[list[int]] = []
         for block, encoding in zip(blocks, encodings):
-            ids, bounds = encoding.ids, np.searchsorted(encoding.word_ids, range(len(block) + 1)).tolist()
+            ids, token = encoding.ids, np.array(encoding.word_ids, np.int64)
+            bounds = np.searchsorted(token, range(len(block) + 1)).tolist()
             cuts += [ids[start:end] for start, end in pairwise(bounds)]
         return cuts
 

@@ -6,8 +6,6 @@
 // that follows what goes into each chunk, and with both the values of a candidate are sums over the labels before its
 // chunk. `null` stands for the start of the sentence throughout.
 
-#define CHUNKS 64
-
 // More chunks are shorter, but each takes its time to be joined, and with many their threads get into each other's way.
 __device__ inline int chunks_of(int n) { return max(1, min(CHUNKS, max(min(n / 8, CHUNKS / 2), n / 56))); }
 
@@ -228,13 +226,17 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     __shared__ int count, last, sums[MAX_THREADS];
     __shared__ Real total, ends[2][2 * Y];
     __shared__ Way states[2 * Y];
-    __shared__ Tables tables;
     __shared__ double best;
     __shared__ Chunks chunks;
     int thread = threadIdx.x, b = blockIdx.y;
+#if OWN_TABLES
+    __shared__ Tables tables;
+#else
+    Tables& tables = *(Tables*)memory;
+#endif
     for (int k = thread; k < Y * Y; k += THREADS) tables.set(k, t.transition[k]);
     Nodes nodes;
-    nodes.node = (int4*)memory;
+    nodes.node = (int4*)memory + (OWN_TABLES ? 0 : (sizeof(Tables) + 15) / 16);
     nodes.by_start = (int*)(nodes.node + t.capacity);
     float* value = (float*)(nodes.by_start + t.capacity);
     int *origin = (int*)(value + t.capacity), *runner_up = origin + t.capacity, *path = runner_up;

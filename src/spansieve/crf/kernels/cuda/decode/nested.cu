@@ -97,15 +97,16 @@ struct Laminar {
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS) decode(const Task t) {
     __shared__ int count, rows, sums[MAX_THREADS];
-    __shared__ Real link[Y * Y], total;
-    __shared__ float transition[Y * Y];
+    __shared__ Real total;
     int thread = threadIdx.x, b = blockIdx.y, room = ROWS_EACH * t.capacity;
+    Real* link = (Real*)memory;  // (Y, Y)
+    float* transition = (float*)(link + Y * Y);
     for (int k = thread; k < Y * Y; k += THREADS) {
         transition[k] = t.transition[k];
         link[k] = exp_of(transition[k]);
     }
     Laminar s;
-    s.weight = (Real*)memory;
+    s.weight = link + Y * Y + (Y * Y + 3) / 4;
     s.outside = s.weight + t.capacity;
     s.nodes.node = (int4*)(s.outside + t.capacity);
     int* numbers = (int*)(s.nodes.node + t.capacity);

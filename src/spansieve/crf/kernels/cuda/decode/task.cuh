@@ -5,6 +5,8 @@
 //   Y               labels, null included, or tags
 //   MAX_THREADS     of a block
 //   LABELS, SKIP    of a filter: the labels that a span may be kept with; a path may leave candidates out
+//   CHUNKS          of paths: in how many the candidates of a long sentence are cut at most
+//   OWN_TABLES      of paths: what is made of the transition fits the 48 KB of shared memory that a kernel has by itself
 //   CHAIN, BIO      of a dense sweep: it is over tags; these are BIO, not BIOES
 //   UNIT_NULL       of a dense sweep: null segments have width 1
 //   TERMS           of a dense sweep: the widths that a lane adds up
