@@ -6,6 +6,7 @@ Axes: B sentences, L tokens, K widths, Y labels or tags, M segments.
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import NamedTuple
@@ -141,8 +142,6 @@ class DeviceDecoder:
         self.num_on_host = 0  # sentences that the host decoded
         self._free: list[tuple[Slots, torch.cuda.Event]] = []
         self._plans: dict[tuple[int, int, bool], Plan] = {}
-        if decoder.with_filter or decoder.settings.budget is not None:
-            raise NvrtcError("no kernel weighs probabilities by the filter, or has a budget of candidates")
         self._kernel = kernel(source_of(decoder), "decode", device)
         self._shared = self._kernel.max_shared_memory
         num_labels = decoder.shape[-1]
@@ -253,10 +252,14 @@ class DeviceDecoder:
 
 
 def device_decoder(decoder: Decoder, device: torch.device) -> DeviceDecoder | None:
-    """Make the decoder on a GPU; None where there is no NVRTC, or no kernel that decodes so."""
+    """Make the decoder on a GPU; None where no kernel decodes so, and, with a warning, where one would but cannot be
+    had."""
+    if decoder.with_filter or decoder.settings.budget is not None:
+        return None  # no kernel weighs probabilities by the filter, or has a budget of candidates
     try:
         return DeviceDecoder(decoder, device)
-    except NvrtcError:
+    except NvrtcError as error:
+        warnings.warn(f"the host decodes what the GPU has scored: {error}", RuntimeWarning, stacklevel=2)
         return None
 
 

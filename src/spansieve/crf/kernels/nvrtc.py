@@ -61,7 +61,20 @@ class Kernel:
             _check(call())
 
 
-kernel = lru_cache(maxsize=32)(Kernel)  # compiled once in a process
+def kernel(source: str, name: str, device: torch.device) -> Kernel:
+    """Return the kernel, which is compiled once in a process; what cannot be compiled is tried once, too."""
+    made = _kernel_or_error(source, name, device)
+    if isinstance(made, str):
+        raise NvrtcError(made)
+    return made
+
+
+@lru_cache(maxsize=32)
+def _kernel_or_error(source: str, name: str, device: torch.device) -> Kernel | str:
+    try:
+        return Kernel(source, name, device)
+    except NvrtcError as error:
+        return str(error)
 
 
 def raw_stream(device_index: int) -> int:
