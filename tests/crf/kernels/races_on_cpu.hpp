@@ -4,8 +4,8 @@
 // Two accesses to a word by two threads, of which one writes, race unless something orders them: a barrier of the block,
 // a barrier of the warp that both are of, or, between blocks, an atomic addition that the first block makes behind its
 // access, a fence and a barrier, and the second before its own. A shuffle orders nothing. Two that write the same do not
-// race, nor do two that are volatile, which says that any order will do. What counts is the order that is guaranteed and not what happened to come first, so that one run shows every
-// race on its way.
+// race, nor do two that are volatile, which says that any order will do. What counts is the order that is guaranteed and
+// not what happened to come first, so that one run shows every race on its way.
 #include <cstdio>
 #include <dlfcn.h>
 #include <string>
@@ -48,18 +48,18 @@ UNSEEN static void settle() {
     w.at = nullptr;
 }
 
+UNSEEN static bool is_in_one_warp(const Access& a, const Access& b) { return a.thread / 32 == b.thread / 32; }
+
 UNSEEN static bool are_ordered(const Access& first, const Access& second) {
     if (first.thread == second.thread && first.block == second.block) return true;
     if (first.block == second.block)
         return first.passed.block_barriers != second.passed.block_barriers ||
-               (first.thread / 32 == second.thread / 32 && first.passed.warp_barriers != second.passed.warp_barriers);
+               (is_in_one_warp(first, second) && first.passed.warp_barriers != second.passed.warp_barriers);
     const Addition &theirs = additions[first.block], &ours = additions[second.block];
     return theirs.to && theirs.to == ours.to && first.passed.fences < theirs.passed[first.thread].fences &&
            (first.thread == theirs.thread || first.passed.block_barriers < theirs.block_barriers) &&
            (second.thread == ours.thread || second.passed.block_barriers > ours.block_barriers);
 }
-
-UNSEEN static bool is_in_one_warp(const Access& a, const Access& b) { return a.thread / 32 == b.thread / 32; }
 
 UNSEEN static void watch(const void* at, size_t size, Kind kind, const void* place) {
     settle();
