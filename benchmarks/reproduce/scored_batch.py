@@ -20,8 +20,11 @@ from torch import Tensor
 from spansieve.crf import Distribution
 from spansieve.data.example import Example
 from spansieve.decoding.prediction import Prediction
+from spansieve.models.captured_prediction import CapturedPrediction
+from spansieve.models.inference import PreparedBatch
 from spansieve.models.tagger import Batch, Tagger
 from spansieve.models.torch_backend import TorchBackend
+from spansieve.prediction.predictor import CUDA_GRAPH_MEGABYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,19 +32,27 @@ class Scored:
     """A batch and its scores, on the device."""
 
     tagger: Tagger
+    prepared: PreparedBatch  # the same on the host
     batch: Batch
     backend: TorchBackend
-    lengths: np.ndarray  # (B,), on the host
     vectors: Tensor  # (B, L, D)
     scores: tuple[Tensor, ...]  # as the head has them
 
     @classmethod
     def of(cls, tagger: Tagger, sentences: Sequence[Sequence[str]], backend: TorchBackend | None = None) -> Scored:
-        batch, lengths = tagger.batch(sentences).to(tagger.device), np.array([len(tokens) for tokens in sentences])
+        lengths = np.array([len(tokens) for tokens in sentences])
+        prepared = PreparedBatch(tagger.encoder.features(sentences), lengths, range(len(sentences)))
+        backend = backend or TorchBackend(tagger)
         with torch.inference_mode():
+            batch = backend.on_device(prepared)
             vectors = tagger.vectors(batch)
             scores = tagger.head.scores(vectors)
-            return cls(tagger, batch, backend or TorchBackend(tagger), lengths, vectors, scores)
+            return cls(tagger, prepared, batch, backend, vectors, scores)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(B,), on the host."""
+        return self.prepared.lengths
 
     def score(self) -> tuple[Tensor, ...]:
         with torch.inference_mode():
@@ -56,8 +67,12 @@ class Scored:
         return self._decoded(self.scores)
 
     def predict(self) -> list[Prediction]:
-        """Score and decode."""
+        """Score and decode, kernel by kernel."""
         return self._decoded(self.score())
+
+    def replay(self) -> list[Prediction]:
+        """Send the batch to the device, score and decode it: as a CUDA graph, once it was captured."""
+        return self.backend.launch(self.prepared, True, None)().predictions(self._names, self.lengths)
 
     def _decoded(self, scores: tuple[Tensor, ...]) -> list[Prediction]:
         with torch.inference_mode():
@@ -78,7 +93,8 @@ class Scored:
 
 def batches_of(tagger: Tagger, examples: Sequence[Example], batch_size: int) -> list[Scored]:
     """Sentences of like length together, as a predictor has them."""
-    ordered, backend = sorted((example.tokens for example in examples), key=len), TorchBackend(tagger)
+    ordered = sorted((example.tokens for example in examples), key=len)
+    backend = TorchBackend(tagger, captured=CapturedPrediction(tagger, CUDA_GRAPH_MEGABYTES))
     return [Scored.of(tagger, ordered[i : i + batch_size], backend) for i in range(0, len(ordered), batch_size)]
 
 

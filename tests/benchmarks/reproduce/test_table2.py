@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
+from math import inf
 
 import pytest
 import torch
 
 from benchmarks.reproduce import table2
+from benchmarks.reproduce.scored_batch import batches_of
 from benchmarks.reproduce.table2 import HEADS, Cost, OnDevice, _device_row, _our_row, _their_row, costs
 from benchmarks.timings import Timing
+from spansieve.config import EncoderConfig, ModelConfig
+from spansieve.models.captured_prediction import MIN_USES
+from spansieve.models.tagger import Tagger
+from spansieve.nn.cuda import graph_capture
 from tests.benchmarks.reproduce.conftest import SETTINGS
+from tests.nn.tiny import bert_folder
 from tests.prediction.test_error_analysis import SENTENCES, tagger
 from tests.training import runs
 
@@ -55,10 +62,11 @@ def test_speed_ups_are_over_the_semi_crf():
 
 
 def test_a_gpu_is_held_to_one_launch_and_one_copy():
-    use = OnDevice(1.0, 0.0, least=0.02, decoding_idle=0.875, overall_idle=0.5, on_host=0)
-    row = _device_row(Cost("fsemicrf", 1, 4.0, 0.05, both=4.04, device=use))
+    use = OnDevice(1.0, 0.0, least=0.02, decoding_idle=0.875, overall_idle=0.5, replay_idle=0.25, on_host=0)
+    row = _device_row(Cost("fsemicrf", 1, 4.0, 0.05, both=4.04, replayed=0.505, device=use))
     assert (row["launches"], row["copies"], row["distance"]) == ("1", "0", "2.5x")
     assert (row["idle in decoding"], row["idle end to end"], row["end to end, ms"]) == ("88%", "50%", "4.04")
+    assert (row["as a graph, ms"], row["idle as a graph"]) == ("0.505", "25%")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -66,6 +74,21 @@ def test_what_a_gpu_does_is_counted():
     found = costs({"fsemicrf": tagger("fsemicrf").to("cuda")}, EXAMPLES, [3], 0.001, "cuda")
     assert (found[0].device.launches, found[0].device.copies) == (1, 0)
     assert 0 < found[0].device.decoding_idle < 1
+
+
+def test_a_replay_is_the_prediction(tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_capture, "MAX_LAG", inf)  # others may use the device
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    config = ModelConfig(head="fsemicrf", hidden_size=16, encoder=EncoderConfig(name=bert_folder(tmp_path)))
+    batches = batches_of(Tagger.for_data(config, runs.TRAIN).eval().to(device), runs.TRAIN[:7], 2)
+    for scored in batches:
+        for _ in range(MIN_USES + 1):
+            replayed = scored.replay()
+        for ours, expected in zip(replayed, scored.predict(), strict=True):
+            assert ours.segments == expected.segments
+            assert ours.probabilities == pytest.approx(expected.probabilities, abs=1e-3)
+    captured = batches[0].backend.captured
+    assert (captured is not None and captured.shapes != []) == (device == "cuda")
 
 
 def test_a_gpu_is_profiled_after_all_times_are_measured(monkeypatch):
@@ -78,7 +101,7 @@ def test_a_gpu_is_profiled_after_all_times_are_measured(monkeypatch):
 
     def profiled(*arguments):
         done.append("profiled")
-        return OnDevice(1.0, 0.0, 1.0, 0.5, 0.5, 0)
+        return OnDevice(1.0, 0.0, 1.0, 0.5, 0.5, 0.5, 0)
 
     monkeypatch.setattr(table2, "timed_side_by_side", timed)
     monkeypatch.setattr(table2, "_on_device", profiled)
