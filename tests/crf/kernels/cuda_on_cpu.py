@@ -12,13 +12,22 @@ from tempfile import mkdtemp
 from typing import Any
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
-FINDS_RACES = shutil.which("g++") and shutil.which("addr2line") and sys.platform == "linux"
 HEADER = Path(__file__).with_name("cuda_on_cpu.hpp")
 LAUNCH = """
 extern "C" void launch(const Task* task, unsigned x, unsigned y, unsigned threads) {
     run(decode, *task, x, y, threads);
 }
 """
+
+
+def _finds_races() -> bool:
+    """Whether there is a g++ whose calls tell what is volatile, as they do since version 11."""
+    if sys.platform != "linux" or not shutil.which("g++") or not shutil.which("addr2line"):
+        return False
+    return int(subprocess.check_output(["g++", "-dumpversion"], text=True).split(".")[0]) >= 11
+
+
+FINDS_RACES = _finds_races()
 
 
 class KernelOnCpu:
