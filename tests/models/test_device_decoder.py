@@ -62,7 +62,8 @@ def decoder_of(
 ) -> Decoder:
     """The decoder with random weights, or with this transition between labels; a chain with what its tags allow."""
     chosen, draws = DecoderSettings(**{"max_width": WIDTH} | KINDS[kind] | others), np.random.default_rng(seed)
-    arrays = {name: draws.normal(size=s).astype(np.float32) for name, s in decoder_shapes(chosen, labels).items()}
+    shapes = decoder_shapes(chosen, labels)
+    arrays = {name: exactly_added(draws.normal(size=s)).astype(np.float32) for name, s in shapes.items()}
     if chosen.kind == "linear-chain":
         allowed = TagConstraints.from_tags(TagCodec(labels, chosen.scheme).names)
         for name, mask in zip(("transition", "start", "end"), (allowed.is_allowed, allowed.can_start, allowed.can_end)):
