@@ -257,6 +257,8 @@ def test_wider_segments_than_a_kernel_has_registers_for_are_left_to_the_host():
 def test_any_number_of_labels(kind, number):
     """Lanes of a warp share the widths of a label, or have several labels each; a long sentence has fewer chunks."""
     decoder = decoder_of(kind, labels=LabelSet([f"L{i}" for i in range(number)]))
+    if number > 33 and HAS_GPU and torch.cuda.get_device_properties(DEVICE).shared_memory_per_block_optin < 220 << 10:
+        pytest.skip("as many labels need the shared memory of an H100")
     if decoder.shape[-1] > 128:
         with pytest.warns(RuntimeWarning, match=f"the host decodes .*: {decoder.shape[-1]} labels do not fit"):
             assert device_decoder(decoder, DEVICE) is None

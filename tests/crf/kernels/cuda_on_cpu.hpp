@@ -60,9 +60,9 @@ UNSEEN static void leave(State state) {
     swapcontext(&fibers[current].context, &scheduler);
     is_inside = true;
 }
-UNSEEN static void wait(State barrier) {
-    pass(barrier);
-    leave(barrier);
+UNSEEN static void wait(State state) {
+    pass(state);
+    leave(state);
 }
 UNSEEN static void __syncthreads() { wait(AT_BLOCK); }
 UNSEEN static void __syncwarp() { wait(AT_WARP); }
@@ -88,7 +88,7 @@ static float __shfl_xor_sync(unsigned, float own, unsigned mask) { return exchan
 UNSEEN static void enter() {
     is_inside = true;
     body();
-    leave(DONE);
+    wait(DONE);
 }
 
 // Let those go on that wait at a barrier which all of them have reached; whether any does.

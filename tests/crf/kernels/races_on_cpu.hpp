@@ -114,10 +114,10 @@ struct Outside {  // what is read and written here is not the kernel's
     UNSEEN ~Outside() { is_inside = true; }
 };
 
-UNSEEN static void pass(State barrier) {
+UNSEEN static void pass(State state) {  // a barrier, or the end
     Outside outside;
     settle();
-    (barrier == AT_BLOCK ? passed[current].block_barriers : passed[current].warp_barriers)++;
+    (state == AT_BLOCK ? passed[current].block_barriers : passed[current].warp_barriers)++;
 }
 
 UNSEEN static void pass_fence() {
